@@ -3,7 +3,9 @@ TABLE ailing WITH (autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_thresh
     since bigint NOT NULL
     last bigint NOT NULL
     failures integer NOT NULL
+    namespace integer NOT NULL
 CREATE INDEX ailing_last ON public.ailing USING btree (last, task)
+CREATE INDEX ailing_namespace ON public.ailing USING btree (namespace, last, task)
 CREATE UNIQUE INDEX ailing_pkey ON public.ailing USING btree (task)
 
 TABLE artifact
@@ -17,7 +19,9 @@ TABLE artifact
     name text
     detail text
     kind smallint NOT NULL
-CREATE UNIQUE INDEX artifact_content ON public.artifact USING btree (sha256, size, kind) WHERE (state <> 3)
+    namespace integer NOT NULL
+CREATE UNIQUE INDEX artifact_content ON public.artifact USING btree (namespace, sha256, size, kind) WHERE (state <> 3)
+CREATE INDEX artifact_namespace ON public.artifact USING btree (namespace, id)
 CREATE INDEX artifact_pending ON public.artifact USING btree (id) WHERE (state = 1)
 CREATE UNIQUE INDEX artifact_pkey ON public.artifact USING btree (id)
 CREATE INDEX artifact_used ON public.artifact USING btree (used_at, id)
@@ -81,7 +85,9 @@ TABLE backfill WITH (fillfactor=70, autovacuum_vacuum_scale_factor=0.05, autovac
     created_by text NOT NULL
     ended_by text
     note text
+    namespace integer NOT NULL
 CREATE INDEX backfill_ended ON public.backfill USING btree (ended_at) WHERE (state <> 1)
+CREATE INDEX backfill_namespace ON public.backfill USING btree (namespace, id)
 CREATE UNIQUE INDEX backfill_pkey ON public.backfill USING btree (id)
 CREATE INDEX backfill_running ON public.backfill USING btree (id) WHERE (state = 1)
 CREATE INDEX backfill_schedule ON public.backfill USING btree (schedule, id)
@@ -102,15 +108,18 @@ TABLE calendar
     changed_at bigint NOT NULL
     changed_by text NOT NULL
     dates text NOT NULL
-CREATE UNIQUE INDEX calendar_pkey ON public.calendar USING btree (name)
+    namespace integer NOT NULL
+CREATE UNIQUE INDEX calendar_pkey ON public.calendar USING btree (namespace, name)
 
 TABLE calendar_use
     calendar text NOT NULL COLLATE C
     schedule uuid NOT NULL
     shard smallint NOT NULL
     name text NOT NULL COLLATE C
-CREATE INDEX calendar_use_name ON public.calendar_use USING btree (calendar, name)
-CREATE UNIQUE INDEX calendar_use_pkey ON public.calendar_use USING btree (calendar, schedule)
+    namespace integer NOT NULL
+CREATE INDEX calendar_use_name ON public.calendar_use USING btree (namespace, calendar, name)
+CREATE UNIQUE INDEX calendar_use_pkey ON public.calendar_use USING btree (namespace, calendar, schedule)
+CREATE INDEX calendar_use_schedule ON public.calendar_use USING btree (schedule)
 
 TABLE cancel_request
     job uuid NOT NULL
@@ -122,8 +131,10 @@ TABLE delivery
     events integer NOT NULL
     rule text NOT NULL COLLATE C
     summary text NOT NULL
+    namespace integer NOT NULL
+CREATE INDEX delivery_namespace ON public.delivery USING btree (namespace, at, job)
 CREATE UNIQUE INDEX delivery_pkey ON public.delivery USING btree (at, job)
-CREATE INDEX delivery_rule ON public.delivery USING btree (rule, at, job)
+CREATE INDEX delivery_rule ON public.delivery USING btree (namespace, rule, at, job)
 
 TABLE dropped_log
     path text NOT NULL COLLATE C
@@ -183,7 +194,9 @@ TABLE history PARTITION BY RANGE (finished_at)
     log_path text
     log_bytes bigint
     source bytea
+    namespace integer
 CREATE INDEX history_early ON ONLY public.history USING btree (finished_at, id) WHERE early
+CREATE INDEX history_namespace ON ONLY public.history USING btree (namespace, id) WHERE (namespace IS NOT NULL)
 CREATE INDEX history_task ON ONLY public.history USING btree (task, id)
 CREATE INDEX history_tracing ON ONLY public.history USING btree (tracing_id, id) WHERE (tracing_id IS NOT NULL)
 CREATE INDEX history_unsuccessful ON ONLY public.history USING btree (state, id) WHERE (state <> 1)
@@ -193,8 +206,9 @@ TABLE idempotency
     fingerprint bytea NOT NULL
     expires_at bigint NOT NULL
     answer bytea NOT NULL
+    namespace integer NOT NULL
 CREATE INDEX idempotency_expiry ON public.idempotency USING btree (expires_at)
-CREATE UNIQUE INDEX idempotency_pkey ON public.idempotency USING btree (key)
+CREATE UNIQUE INDEX idempotency_pkey ON public.idempotency USING btree (namespace, key)
 
 TABLE identity_key
     id bigint NOT NULL
@@ -264,8 +278,10 @@ TABLE job WITH (autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_threshold
     source bytea
     late_from bigint
     give_backs text
+    namespace integer
 CREATE INDEX job_given_back ON public.job USING btree (late_from, id) WHERE (late_from IS NOT NULL)
 CREATE INDEX job_moved ON public.job USING btree (id) WHERE moved
+CREATE INDEX job_namespace ON public.job USING btree (namespace, id) WHERE (namespace IS NOT NULL)
 CREATE UNIQUE INDEX job_pkey ON public.job USING btree (shard, due_at, id)
 CREATE INDEX job_tracing ON public.job USING btree (tracing_id, id) WHERE (tracing_id IS NOT NULL)
 CREATE INDEX job_tracked ON public.job USING btree (shard, id) WHERE (source >= '\x80'::bytea)
@@ -317,6 +333,26 @@ TABLE migration
     applied_at bigint NOT NULL
 CREATE UNIQUE INDEX migration_pkey ON public.migration USING btree (version)
 
+TABLE namespace
+    id integer NOT NULL
+    revision integer NOT NULL
+    created_at bigint NOT NULL
+    changed_at bigint NOT NULL
+    deleted_at bigint
+    name text NOT NULL COLLATE C
+    created_by text NOT NULL
+    changed_by text NOT NULL
+    spec text NOT NULL
+CREATE INDEX namespace_deleted ON public.namespace USING btree (deleted_at) WHERE (deleted_at IS NOT NULL)
+CREATE UNIQUE INDEX namespace_name ON public.namespace USING btree (name) WHERE (deleted_at IS NULL)
+CREATE UNIQUE INDEX namespace_pkey ON public.namespace USING btree (id)
+
+TABLE namespace_counter
+    id integer NOT NULL
+    last_id integer NOT NULL
+    revision bigint NOT NULL
+CREATE UNIQUE INDEX namespace_counter_pkey ON public.namespace_counter USING btree (id)
+
 TABLE node
     number integer NOT NULL
     id uuid NOT NULL
@@ -347,7 +383,8 @@ TABLE notification_rule WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, a
     changed_by text NOT NULL
     spec text NOT NULL
     state text
-CREATE UNIQUE INDEX notification_rule_pkey ON public.notification_rule USING btree (name)
+    namespace integer NOT NULL
+CREATE UNIQUE INDEX notification_rule_pkey ON public.notification_rule USING btree (namespace, name)
 
 TABLE occurrence PARTITION BY RANGE (at)
     schedule uuid NOT NULL
@@ -393,7 +430,8 @@ TABLE schedule WITH (fillfactor=90)
     calendars jsonb
     input bytea
     last_success bigint
-CREATE UNIQUE INDEX schedule_name ON public.schedule USING btree (name)
+    namespace integer NOT NULL
+CREATE UNIQUE INDEX schedule_name ON public.schedule USING btree (namespace, name)
 CREATE UNIQUE INDEX schedule_pkey ON public.schedule USING btree (shard, id)
 CREATE INDEX schedule_task ON public.schedule USING btree (task, name)
 
@@ -418,7 +456,7 @@ TABLE secret
     created_at bigint NOT NULL
     changed_at bigint NOT NULL
     revision integer NOT NULL
-    namespace text NOT NULL COLLATE C
+    namespace integer NOT NULL
     name text NOT NULL COLLATE C
     created_by text NOT NULL
     changed_by text NOT NULL
@@ -427,7 +465,7 @@ CREATE UNIQUE INDEX secret_pkey ON public.secret USING btree (namespace, name)
 
 TABLE secret_use
     task uuid NOT NULL
-    namespace text NOT NULL COLLATE C
+    namespace integer NOT NULL
     secret text NOT NULL COLLATE C
 CREATE UNIQUE INDEX secret_use_pkey ON public.secret_use USING btree (namespace, secret, task)
 CREATE INDEX secret_use_task ON public.secret_use USING btree (task)
@@ -471,10 +509,11 @@ TABLE task
     spec text NOT NULL
     artifact uuid
     waits boolean NOT NULL
+    namespace integer NOT NULL
 CREATE INDEX task_artifact ON public.task USING btree (artifact, id) WHERE (artifact IS NOT NULL)
-CREATE UNIQUE INDEX task_digest_key ON public.task USING btree (digest)
+CREATE UNIQUE INDEX task_digest_key ON public.task USING btree (namespace, digest) WHERE (digest IS NOT NULL)
 CREATE UNIQUE INDEX task_id_key ON public.task USING btree (id)
-CREATE UNIQUE INDEX task_live_name ON public.task USING btree (name) WHERE ((NOT deleted) AND (name IS NOT NULL))
+CREATE UNIQUE INDEX task_live_name ON public.task USING btree (namespace, name) WHERE ((NOT deleted) AND (name IS NOT NULL))
 CREATE UNIQUE INDEX task_pkey ON public.task USING btree (number)
 CREATE INDEX task_unlisted ON public.task USING btree (used_until) WHERE (deleted OR (name IS NULL))
 

@@ -3,9 +3,11 @@ CREATE TABLE ailing (
     since    INTEGER NOT NULL,
     last     INTEGER NOT NULL,
     failures INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
+, namespace INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID;
 
 CREATE INDEX ailing_last ON ailing (last);
+
+CREATE INDEX ailing_namespace ON ailing (namespace, last, task);
 
 CREATE TABLE artifact (
     id         BLOB NOT NULL PRIMARY KEY,
@@ -17,13 +19,15 @@ CREATE TABLE artifact (
     detail     TEXT,
     created_at INTEGER NOT NULL,
     used_at    INTEGER NOT NULL
-, kind INTEGER NOT NULL DEFAULT 1) STRICT, WITHOUT ROWID;
+, kind INTEGER NOT NULL DEFAULT 1, namespace INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID;
 
 CREATE INDEX artifact_pending ON artifact (id) WHERE state = 1;
 
 CREATE INDEX artifact_used ON artifact (used_at, id);
 
-CREATE UNIQUE INDEX artifact_content ON artifact (sha256, size, kind) WHERE state <> 3;
+CREATE UNIQUE INDEX artifact_content ON artifact (namespace, sha256, size, kind) WHERE state <> 3;
+
+CREATE INDEX artifact_namespace ON artifact (namespace, id);
 
 CREATE TABLE attempt (
     job          BLOB NOT NULL,
@@ -83,13 +87,15 @@ CREATE TABLE backfill (
     ended_at      INTEGER,
     ended_by      TEXT,
     note          TEXT
-) STRICT, WITHOUT ROWID;
+, namespace INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID;
 
 CREATE INDEX backfill_schedule ON backfill (schedule, id);
 
 CREATE INDEX backfill_running ON backfill (id) WHERE state = 1;
 
 CREATE INDEX backfill_ended ON backfill (ended_at) WHERE state <> 1;
+
+CREATE INDEX backfill_namespace ON backfill (namespace, id);
 
 CREATE TABLE backfill_run (
     backfill BLOB NOT NULL,
@@ -104,24 +110,27 @@ CREATE INDEX backfill_run_open ON backfill_run (backfill, at) WHERE state IS NUL
 
 CREATE INDEX backfill_run_time ON backfill_run (schedule, at, backfill);
 
-CREATE TABLE calendar (
+CREATE TABLE "calendar" (
     revision   INTEGER PRIMARY KEY AUTOINCREMENT,
-    name       TEXT NOT NULL UNIQUE,
+    namespace  INTEGER NOT NULL,
+    name       TEXT NOT NULL,
     -- A list as JSON.
     dates      TEXT NOT NULL,
     changed_at INTEGER NOT NULL,
-    changed_by TEXT NOT NULL
+    changed_by TEXT NOT NULL,
+    UNIQUE (namespace, name)
 ) STRICT;
 
-CREATE TABLE calendar_use (
-    calendar TEXT NOT NULL,
-    schedule BLOB NOT NULL,
-    shard    INTEGER NOT NULL,
-    name     TEXT NOT NULL,
-    PRIMARY KEY (calendar, schedule)
+CREATE TABLE "calendar_use" (
+    namespace INTEGER NOT NULL,
+    calendar  TEXT NOT NULL,
+    schedule  BLOB NOT NULL,
+    shard     INTEGER NOT NULL,
+    name      TEXT NOT NULL,
+    PRIMARY KEY (namespace, calendar, schedule)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX calendar_use_name ON calendar_use (calendar, name);
+CREATE INDEX calendar_use_name ON calendar_use (namespace, calendar, name);
 
 CREATE INDEX calendar_use_schedule ON calendar_use (schedule);
 
@@ -134,11 +143,13 @@ CREATE TABLE delivery (
     job     BLOB NOT NULL,
     rule    TEXT NOT NULL,
     events  INTEGER NOT NULL,
-    summary TEXT NOT NULL,
+    summary TEXT NOT NULL, namespace INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (at, job)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX delivery_rule ON delivery (rule, at, job);
+CREATE INDEX delivery_rule ON delivery (namespace, rule, at, job);
+
+CREATE INDEX delivery_namespace ON delivery (namespace, at, job);
 
 CREATE TABLE dropped_log (
     path TEXT NOT NULL PRIMARY KEY
@@ -200,7 +211,7 @@ CREATE TABLE history (
     reason        TEXT,
     output        BLOB,
     input         BLOB
-, details TEXT, log_path TEXT, log_bytes INTEGER, source BLOB) STRICT, WITHOUT ROWID;
+, details TEXT, log_path TEXT, log_bytes INTEGER, source BLOB, namespace INTEGER) STRICT, WITHOUT ROWID;
 
 CREATE INDEX history_task ON history (task, id);
 
@@ -210,11 +221,15 @@ CREATE INDEX history_early ON history (finished_at) WHERE early = 1;
 
 CREATE INDEX history_tracing ON history (tracing_id, id) WHERE tracing_id IS NOT NULL;
 
-CREATE TABLE idempotency (
-    key         TEXT NOT NULL PRIMARY KEY,
+CREATE INDEX history_namespace ON history (namespace, id) WHERE namespace IS NOT NULL;
+
+CREATE TABLE "idempotency" (
+    namespace   INTEGER NOT NULL,
+    key         TEXT NOT NULL,
     fingerprint BLOB NOT NULL,
     answer      BLOB NOT NULL,
-    expires_at  INTEGER NOT NULL
+    expires_at  INTEGER NOT NULL,
+    PRIMARY KEY (namespace, key)
 ) STRICT;
 
 CREATE INDEX idempotency_expiry ON idempotency (expires_at);
@@ -293,7 +308,7 @@ CREATE TABLE job (
     priority      INTEGER NOT NULL,
     submitted_at  INTEGER NOT NULL,
     tracing_id    TEXT,
-    input         BLOB, source BLOB, give_backs TEXT, late_from INTEGER,
+    input         BLOB, source BLOB, give_backs TEXT, late_from INTEGER, namespace INTEGER,
     PRIMARY KEY (shard, due_at, id)
 ) STRICT, WITHOUT ROWID;
 
@@ -306,6 +321,8 @@ CREATE INDEX job_tracked ON job (shard, id) WHERE source >= x'80';
 CREATE INDEX job_given_back ON job (late_from, id) WHERE late_from IS NOT NULL;
 
 CREATE INDEX job_tracing ON job (tracing_id, id) WHERE tracing_id IS NOT NULL;
+
+CREATE INDEX job_namespace ON job (namespace, id) WHERE namespace IS NOT NULL;
 
 CREATE TABLE join_token (
     id            BLOB NOT NULL PRIMARY KEY,
@@ -354,6 +371,28 @@ CREATE TABLE migration (
              applied_at INTEGER NOT NULL
          ) STRICT;
 
+CREATE TABLE namespace (
+    id         INTEGER PRIMARY KEY,
+    name       TEXT NOT NULL,
+    revision   INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    created_by TEXT NOT NULL,
+    changed_at INTEGER NOT NULL,
+    changed_by TEXT NOT NULL,
+    deleted_at INTEGER,
+    spec       TEXT NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX namespace_name ON namespace (name) WHERE deleted_at IS NULL;
+
+CREATE INDEX namespace_deleted ON namespace (deleted_at) WHERE deleted_at IS NOT NULL;
+
+CREATE TABLE namespace_counter (
+    id       INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
+    revision INTEGER NOT NULL,
+    last_id  INTEGER NOT NULL
+) STRICT;
+
 CREATE TABLE notice (
     seq        INTEGER PRIMARY KEY AUTOINCREMENT,
     at         INTEGER NOT NULL,
@@ -368,8 +407,9 @@ CREATE TABLE notice (
     lateness   INTEGER
 ) STRICT;
 
-CREATE TABLE notification_rule (
-    name       TEXT NOT NULL PRIMARY KEY,
+CREATE TABLE "notification_rule" (
+    namespace  INTEGER NOT NULL,
+    name       TEXT NOT NULL,
     spec       TEXT NOT NULL,
     revision   INTEGER NOT NULL,
     created_at INTEGER NOT NULL,
@@ -378,7 +418,8 @@ CREATE TABLE notification_rule (
     changed_by TEXT NOT NULL,
     version    INTEGER NOT NULL,
     -- Last: a long one does not get between the others.
-    state      TEXT
+    state      TEXT,
+    PRIMARY KEY (namespace, name)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE occurrence (
@@ -430,15 +471,15 @@ CREATE TABLE schedule (
     changed_at INTEGER NOT NULL,
     changed_by TEXT NOT NULL,
     -- Last: a long one does not get between the others.
-    input      BLOB, last_success INTEGER,
+    input      BLOB, last_success INTEGER, namespace INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (shard, id)
 ) STRICT, WITHOUT ROWID;
 
-CREATE UNIQUE INDEX schedule_name ON schedule (name);
-
 CREATE INDEX schedule_task ON schedule (task);
 
-CREATE INDEX schedule_paused ON schedule (name) WHERE paused_at IS NOT NULL;
+CREATE UNIQUE INDEX schedule_name ON schedule (namespace, name);
+
+CREATE INDEX schedule_paused ON schedule (namespace, name) WHERE paused_at IS NOT NULL;
 
 CREATE TABLE schedule_change (
     number      INTEGER PRIMARY KEY,
@@ -460,8 +501,8 @@ CREATE TABLE sealed_key (
     sealed   BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE secret (
-    namespace  TEXT NOT NULL,
+CREATE TABLE "secret" (
+    namespace  INTEGER NOT NULL,
     name       TEXT NOT NULL,
     revision   INTEGER NOT NULL,
     created_at INTEGER NOT NULL,
@@ -472,8 +513,8 @@ CREATE TABLE secret (
     PRIMARY KEY (namespace, name)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE secret_use (
-    namespace TEXT NOT NULL,
+CREATE TABLE "secret_use" (
+    namespace INTEGER NOT NULL,
     secret    TEXT NOT NULL,
     task      BLOB NOT NULL,
     PRIMARY KEY (namespace, secret, task)
@@ -510,23 +551,28 @@ CREATE TABLE start_batch (
     PRIMARY KEY (shard, epoch, seq)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE task (
+CREATE TABLE "task" (
     number     INTEGER PRIMARY KEY,
     id         BLOB NOT NULL UNIQUE,
+    namespace  INTEGER NOT NULL,
     name       TEXT,
     revision   INTEGER NOT NULL,
     deleted    INTEGER NOT NULL,
-    digest     BLOB UNIQUE,
+    digest     BLOB,
     kind       TEXT NOT NULL,
     queue      TEXT NOT NULL,
     spec       TEXT NOT NULL,
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL,
     -- The latest due time of its jobs, to a day.
-    used_until INTEGER NOT NULL
-, artifact BLOB, waits INTEGER NOT NULL DEFAULT 0) STRICT;
+    used_until INTEGER NOT NULL,
+    artifact   BLOB,
+    waits      INTEGER NOT NULL
+) STRICT;
 
-CREATE UNIQUE INDEX task_live_name ON task (name) WHERE deleted = 0 AND name IS NOT NULL;
+CREATE UNIQUE INDEX task_live_name ON task (namespace, name) WHERE deleted = 0 AND name IS NOT NULL;
+
+CREATE UNIQUE INDEX task_digest ON task (namespace, digest) WHERE digest IS NOT NULL;
 
 CREATE INDEX task_unlisted ON task (used_until) WHERE deleted = 1 OR name IS NULL;
 

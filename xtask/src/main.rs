@@ -2,6 +2,7 @@
 //! People and CI run the same ones. Each says what it does, and what it skips and why.
 
 mod containers;
+mod dependencies;
 mod layers;
 mod links;
 mod requirements;

@@ -7,7 +7,7 @@ use anyhow::Context;
 use punctual_local_postgres::{Settings, TEST_SERVER};
 
 use crate::shell::{cargo, run as run_command};
-use crate::{containers, layers, links, requirements, words};
+use crate::{containers, dependencies, layers, links, requirements, words};
 
 pub(crate) fn run() -> anyhow::Result<()> {
     let began = Instant::now();
@@ -22,15 +22,11 @@ pub(crate) fn run() -> anyhow::Result<()> {
 pub(crate) fn lint() -> anyhow::Result<()> {
     run_command(&mut cargo(["fmt", "--all", "--check"]))?;
     layers::check()?;
+    dependencies::check()?;
     links::check()?;
     requirements::check()?;
     words::check()?;
-    run_command(&mut cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
-    if !answers(["deny", "--version"]) {
-        eprintln!("\nskipped: cargo deny check, because cargo-deny is not installed (cargo install cargo-deny)");
-        return Ok(());
-    }
-    run_command(&mut cargo(["deny", "check", "bans", "licenses", "sources"]))
+    run_command(&mut cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
 }
 
 fn tests() -> anyhow::Result<()> {

@@ -18,6 +18,9 @@ pub struct AuditLine {
     /// The public id of the key, session or certificate.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub credential: Option<String>,
+    /// In which it was done or refused. Absent for what concerns the cluster, and in lines of earlier versions.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub namespace: Option<AuditNamespace>,
     /// Where the request came from.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub address: Option<String>,
@@ -34,6 +37,13 @@ pub struct AuditLine {
     /// How many refusals of one kind the line stands for, if it is more than one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub times: Option<u32>,
+}
+
+/// The namespace of a line. Another may have its name later, and never its number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AuditNamespace {
+    pub id: u32,
+    pub name: String,
 }
 
 /// A line, and the hash that holds it in the chain.
@@ -72,6 +82,10 @@ pub struct AuditQuery {
     /// `done`, or the code of an error, such as `forbidden`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub outcome: Option<String>,
+    /// The name of a namespace. Without it, all lines for those who may read the log of the cluster, and those of the request's
+    /// namespace for others.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub namespace: Option<String>,
     /// Not before this time: RFC 3339 with a zone.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub since: Option<String>,

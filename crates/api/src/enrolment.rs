@@ -24,9 +24,9 @@ pub struct WorkerTokenRequest {
     /// How many workers can join with it: 1 by default, up to 10,000.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub uses: Option<u32>,
-    /// `default` is the only one.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub namespace: Option<String>,
+    /// The namespaces whose jobs they run; `default` by default.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub namespaces: Vec<String>,
 }
 
 /// A join token without its secret.
@@ -36,7 +36,7 @@ pub struct WorkerToken {
     pub id: JoinTokenId,
     /// `active`, `used_up`, `expired` or `deleted`.
     pub state: String,
-    pub namespace: String,
+    pub namespaces: Vec<String>,
     pub queues: Vec<String>,
     pub kinds: Vec<String>,
     pub labels: BTreeMap<String, String>,
@@ -83,7 +83,7 @@ pub struct EnrolmentView {
     pub name: String,
     /// `active`, `expired` or `revoked`.
     pub state: String,
-    pub namespace: String,
+    pub namespaces: Vec<String>,
     pub queues: Vec<String>,
     pub kinds: Vec<String>,
     pub labels: BTreeMap<String, String>,

@@ -66,6 +66,7 @@ InvalidJoinToken "invalid_join_token" 401 4 "The join token is not valid";
     NotificationNotFound "notification_not_found" 404 5 "There is no such notification rule";
     KeyNotFound "key_not_found" 404 5 "There is no such key";
     UserNotFound "user_not_found" 404 5 "There is no such user";
+    NamespaceNotFound "namespace_not_found" 404 5 "There is no such namespace";
     SessionNotFound "session_not_found" 404 5 "There is no such session";
 WorkerTokenNotFound "worker_token_not_found" 404 5 "There is no such join token";
     EnrolmentNotFound "enrolment_not_found" 404 5 "There is no such enrolled worker";
@@ -80,7 +81,7 @@ WorkerTokenNotFound "worker_token_not_found" 404 5 "There is no such join token"
     TooManyCalendars "too_many_calendars" 409 6 "There are as many calendars as there may be";
     SecretInUse "secret_in_use" 409 6 "Tasks refer to the secret";
     TooManySecrets "too_many_secrets" 409 6 "There are as many secrets as there may be";
-    RootKeyRefused "root_key_refused" 409 6 "The root key cannot be rotated";
+    RootKeyRefused "root_key_refused" 409 6 "The root key or the data key cannot be rotated";
 
     TooManyNotifications "too_many_notifications" 409 6 "There are as many notification rules as there may be";
     KeyExists "key_exists" 409 6 "A key of this name exists";
@@ -88,6 +89,9 @@ WorkerTokenNotFound "worker_token_not_found" 404 5 "There is no such join token"
     TooManyKeys "too_many_keys" 409 6 "There are as many keys as there may be";
     UserExists "user_exists" 409 6 "A user of this name exists";
     TooManyUsers "too_many_users" 409 6 "There are as many users as there may be";
+    NamespaceExists "namespace_exists" 409 6 "A namespace of this name exists";
+    NamespaceInUse "namespace_in_use" 409 6 "There is something in the namespace";
+    TooManyNamespaces "too_many_namespaces" 409 6 "There are as many namespaces as there may be";
     BackfillEnded "backfill_ended" 409 6 "The backfill has ended";
     TooManyBackfills "too_many_backfills" 409 6 "Too many backfills are running";
     TooManyWorkerTokens "too_many_worker_tokens" 409 6 "There are as many join tokens as there may be";

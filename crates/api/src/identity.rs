@@ -1,5 +1,6 @@
 //! Keys, people and sessions on the wire. Secrets are in the answers that make them, and nowhere else.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use punctual_core::{Span, Timestamp};
@@ -37,6 +38,11 @@ pub struct KeyRequest {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(value_type = Option<String>, format = "x-duration", example = "P90D")]
     pub expires_in: Option<Span>,
+    /// The namespace in which the key counts. Without it, that of the request if it names one, else the cluster if whoever asks
+    /// has these rights there.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(max_length = 63)]
+    pub namespace: Option<String>,
 }
 
 /// `POST /v1/keys/{key}/rotate`.
@@ -84,7 +90,9 @@ pub struct KeyView {
     /// Public: a part of the key's text.
     pub id: String,
     pub name: String,
-    pub namespace: String,
+    /// Absent: the key is for the cluster, and counts in every namespace.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub namespace: Option<String>,
     pub state: KeyState,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub role: Option<String>,
@@ -132,8 +140,12 @@ pub struct UserRequest {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(max_length = 254)]
     pub mail: Option<String>,
-    /// `viewer`, `operator`, `developer` or `admin`.
-    pub role: String,
+    /// For the cluster, and so in every namespace: `viewer`, `operator`, `developer` or `admin`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub role: Option<String>,
+    /// By the name of a namespace, what the user may do there: a role, rights, or both.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub namespace_roles: BTreeMap<String, Vec<String>>,
     /// Without one nobody can log in as this person.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(value_type = Option<String>, min_length = 12, max_length = 1024)]
@@ -148,8 +160,13 @@ pub struct UserEdit {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(max_length = 254)]
     pub mail: Option<String>,
+    /// The role for the cluster; empty for none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub role: Option<String>,
+    /// By the name of a namespace, what the user may do there from now on; an empty list for nothing. Namespaces that are not
+    /// named stay as they are.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub namespace_roles: BTreeMap<String, Vec<String>>,
     /// Ends the sessions, and the person's keys are refused for as long.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub disabled: Option<bool>,
@@ -174,7 +191,12 @@ pub struct UserView {
     pub name: String,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub mail: Option<String>,
-    pub role: String,
+    /// For the cluster; absent for none.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub role: Option<String>,
+    /// By the name of a namespace, what the user may do there. Shown are those in which whoever asks has a right, too.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub namespace_roles: BTreeMap<String, Vec<String>>,
     pub disabled: bool,
     /// Whether there is a password.
     pub has_password: bool,
@@ -264,6 +286,8 @@ pub struct Whoami {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Timestamp>,
+    /// In which this request is made.
     pub namespace: String,
+    /// What the principal may do in it, and for the cluster.
     pub rights: Vec<String>,
 }

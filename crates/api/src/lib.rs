@@ -17,6 +17,7 @@ pub mod identity;
 pub mod job;
 pub mod job_list;
 pub mod misfit;
+pub mod namespace;
 pub mod node;
 pub mod notification;
 pub mod occurrence;
@@ -35,7 +36,9 @@ pub const SERVER_HEADER: &str = "punctual-server";
 
 pub use artifact::{ArtifactKind, ArtifactList, ArtifactQuery, ArtifactRequest, ArtifactView, UploadTarget};
 pub use attempt::{Attempt, AttemptDetails, LogLine, LogLines};
-pub use audit::{AuditEntry, AuditExport, AuditExportQuery, AuditHead, AuditLine, AuditList, AuditQuery};
+pub use audit::{
+    AuditEntry, AuditExport, AuditExportQuery, AuditHead, AuditLine, AuditList, AuditNamespace, AuditQuery,
+};
 pub use authority::{AuthorityList, AuthorityView, RotateAuthority};
 pub use backfill::{
     AbortRequest, BackfillInclude, BackfillList, BackfillPlan, BackfillQuery, BackfillRequest, BackfillRunList,
@@ -60,6 +63,7 @@ pub use identity::{
 pub use job::{Answered, Job, JobSchedule, Rerun, TaskRef};
 pub use job_list::{JobList, JobSummary, ListQuery};
 pub use misfit::{Misfit, not_json};
+pub use namespace::{NAMESPACE_HEADER, NamespaceEdit, NamespaceList, NamespaceRequest, NamespaceView};
 pub use node::{HeldDuty, Node, OwnedShard, ServerList, ServerView, Stats, WorkerList, WorkerQuery, WorkerView};
 pub use notification::{
     DeliveryList, DeliveryQuery, DeliveryView, EmailChannel, MessageAttempt, MessageEvent, MessageSchedule,
@@ -82,7 +86,7 @@ pub use schedule::{
     ScheduleSummary, ScheduleView, SkipAnswer, SkipRequest,
 };
 pub use schedule_request::{CalendarsRequest, CatchUpRequest, RuleRequest, ScheduleRequest};
-pub use secret::{RootKeyRotated, SecretList, SecretQuery, SecretView};
+pub use secret::{DataKeyRotated, RootKeyRotated, SecretList, SecretQuery, SecretView};
 pub use submission::{BulkRequest, BulkSubmitted, JobContent, JobLinks, JobRequest, JobSubmitted};
 pub use task::{TaskList, TaskQuery, TaskRequest, TaskView};
 pub use warning::Warning;
@@ -151,6 +155,10 @@ pub mod limits {
     pub const PASSWORD_CHARS_MIN: usize = 12;
     /// Of a password: hashing a longer one would take longer for nothing.
     pub const PASSWORD_BYTES_MAX: usize = 1024;
+    /// Of the description of a namespace.
+    pub const NAMESPACE_DESCRIPTION_CHARS_MAX: usize = 1000;
+    /// Namespaces in which one user has rights of their own.
+    pub const NAMESPACES_OF_USER_MAX: usize = 1000;
     /// How long the key that was replaced stays valid beside the new one.
     pub const KEY_OVERLAP_MAX: punctual_core::Span = punctual_core::Span::from_secs(30 * 86_400);
     pub const KEY_OVERLAP_DEFAULT: punctual_core::Span = punctual_core::Span::from_secs(86_400);

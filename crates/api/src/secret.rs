@@ -36,6 +36,16 @@ pub struct SecretQuery {
     pub force: Option<String>,
 }
 
+/// The data key that secrets are sealed with was replaced.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct DataKeyRotated {
+    /// The name of the key that seals secrets from now on.
+    #[schema(example = "namespace/default/00001795622400000000")]
+    pub current: String,
+    /// How many secrets were sealed with it.
+    pub resealed: u64,
+}
+
 /// The root key was replaced. Keys are shown by their ids, which are no secrets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RootKeyRotated {

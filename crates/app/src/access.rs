@@ -66,8 +66,22 @@ impl fmt::Debug for AccessToken {
 }
 
 impl App {
-    /// Says on whose behalf a request is made, or which credential it lacks. `bearer` is the token that came with it.
-    pub fn authenticate(&self, transport: &Transport, bearer: Option<&str>) -> Result<Principal> {
+    /// Says on whose behalf a request is made and in which namespace, or which credential it lacks. `bearer` is the token that
+    /// came with it, `namespace` the name that it asks for.
+    pub fn authenticate(
+        &self,
+        transport: &Transport,
+        bearer: Option<&str>,
+        namespace: Option<&str>,
+    ) -> Result<Principal> {
+        let principal = self.recognize(transport, bearer)?;
+        match namespace {
+            Some(name) => self.choose_namespace(principal, name),
+            None => Ok(principal),
+        }
+    }
+
+    fn recognize(&self, transport: &Transport, bearer: Option<&str>) -> Result<Principal> {
         let everything = |kind, name| Ok(Principal::new(kind, name, Rights::all()).at(transport.address));
         // Before what the kernel says: whoever shows a certificate is its holder and nobody else.
         if let (Some(name), None) = (&transport.certificate, bearer) {
@@ -117,7 +131,7 @@ impl App {
     /// longer than a request asks again, at least every [`Principal::CHECKED_EVERY`].
     pub fn renew(&self, principal: &Principal) -> Result<Principal> {
         if let Some(found) = self.identify_again(principal) {
-            return found;
+            return self.choose_again(found?, principal);
         }
         match principal.kind() {
             // The kernel's word holds for the connection, the token for as long as the cluster's secret.

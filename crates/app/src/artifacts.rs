@@ -15,6 +15,7 @@ use punctual_api::{
     ArtifactKind, ArtifactList, ArtifactQuery, ArtifactRequest, ArtifactView, ErrorKind, UploadTarget, limits,
 };
 use punctual_blobs::{BlobError, Key, SignedUrl};
+use punctual_core::namespace::NamespaceId;
 use punctual_core::run::Run;
 use punctual_core::size::ByteSize;
 use punctual_core::{ArtifactId, Span, hex};
@@ -24,8 +25,8 @@ use tokio::sync::Semaphore;
 pub use download::Download;
 pub use upload::Sent;
 
-use crate::principal::By;
 use crate::principal::permission::{EditArtifacts, ViewArtifacts};
+use crate::principal::{By, Permission};
 use crate::tasks::Defined;
 use crate::{App, AppError, Checked, Faults, Result, cut, parameters, validate};
 
@@ -72,7 +73,7 @@ impl App {
         request: ArtifactRequest,
         reached: &str,
     ) -> Result<(ArtifactView, Defined)> {
-        let new = self.check_artifact(request)?;
+        let new = self.check_artifact(by.namespace(), request)?;
         let (artifact, defined) = match self.0.store.create_artifact(new).await? {
             CreatedArtifact::New(artifact) => (artifact, Defined::Created),
             CreatedArtifact::Known(artifact) => (artifact, Defined::Updated),
@@ -82,7 +83,7 @@ impl App {
         Ok((ArtifactView { upload, ..self.artifact_view(&artifact) }, defined))
     }
 
-    fn check_artifact(&self, request: ArtifactRequest) -> Result<NewArtifact> {
+    fn check_artifact(&self, namespace: NamespaceId, request: ArtifactRequest) -> Result<NewArtifact> {
         let digest = check(&request)?;
         let ArtifactRequest { name, size, sha256: _, kind } = request;
         let kind = match kind {
@@ -97,7 +98,7 @@ impl App {
         }
         let now = self.now();
         let id = ArtifactId::new(now, self.random());
-        Ok(NewArtifact { id, name, size, sha256: digest, kind, created_at: now, until: now + UPLOAD_WITHIN })
+        Ok(NewArtifact { id, namespace, name, size, sha256: digest, kind, created_at: now, until: now + UPLOAD_WITHIN })
     }
 
     /// Where to send the file of a pending artifact.
@@ -118,7 +119,7 @@ impl App {
 
     /// What is known of an artifact. Looks whether its file has arrived, if it is pending.
     pub async fn artifact(&self, by: &By<ViewArtifacts>, id: ArtifactId) -> Result<ArtifactView> {
-        let artifact = self.read_artifact(id).await?;
+        let artifact = self.own_artifact(by, id).await?;
         if !matches!(artifact.state, ArtifactState::Pending { .. }) {
             return Ok(cut::artifact(by, self.artifact_view(&artifact)));
         }
@@ -126,6 +127,13 @@ impl App {
         Ok(cut::artifact(by, self.artifact_view(&self.read_artifact(id).await?)))
     }
 
+    /// One of another namespace is not there.
+    pub(crate) async fn own_artifact<R: Permission>(&self, by: &By<R>, id: ArtifactId) -> Result<Artifact> {
+        let artifact = self.0.store.artifact(id).await?.filter(|artifact| artifact.namespace == by.namespace());
+        artifact.ok_or_else(|| not_found(id))
+    }
+
+    /// For whoever proved that it is theirs, as with a signed address.
     pub(crate) async fn read_artifact(&self, id: ArtifactId) -> Result<Artifact> {
         self.0.store.artifact(id).await?.ok_or_else(|| not_found(id))
     }
@@ -133,7 +141,7 @@ impl App {
     /// The newest first.
     pub async fn list_artifacts(&self, by: &By<ViewArtifacts>, query: &ArtifactQuery) -> Result<ArtifactList> {
         let (limit, after) = read_page(query)?;
-        let artifacts = self.0.store.list_artifacts(after, limit).await?;
+        let artifacts = self.0.store.list_artifacts(by.namespace(), after, limit).await?;
         let next = artifacts.last().filter(|_| artifacts.len() == limit);
         let next_cursor = next.map(|artifact| artifact.id.to_string());
         Ok(ArtifactList {

@@ -56,7 +56,7 @@ pub(crate) fn waiting(
     }
     let wanted = match (arrival, task) {
         (Some(arrival), _) => format!("it {arrival}"),
-        (None, Some(task)) => workers.waits_for(&task.spec, program),
+        (None, Some(task)) => workers.waits_for(task, program),
         (None, None) => "its task is gone".to_owned(),
     };
     text += &format!("It has been due for {}: {wanted}.", rounded(now, job.due_since()));

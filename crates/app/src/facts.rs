@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use punctual_api::{JobNotification, JobSchedule, LateOutcome, RetryCount, TaskDefinition};
 use punctual_core::attempt::AttemptRecord;
+use punctual_core::namespace::NamespaceId;
 use punctual_core::task::Task;
 use punctual_core::{JobId, Span, WorkerId};
 use punctual_store::{JobRecord, LateOutcome as LateRow, SeenWorker};
@@ -13,7 +14,7 @@ use crate::notify::delivered_rule;
 use crate::route::Live;
 use crate::schedules::job_schedule;
 use crate::title::Titled;
-use crate::{App, Result, definition};
+use crate::{App, Result, definition, jobs};
 
 /// More of one job are a defect of its workers, and tell nothing new.
 const LATE_OUTCOMES_MAX: usize = 100;
@@ -76,7 +77,7 @@ impl App {
             retries: retries.map(|(retries, _)| retries),
             node_retries: retries.map(|(_, node_retries)| node_retries),
             notification: match task.and_then(|task| delivered_rule(tracing_id, task)) {
-                Some(rule) => Some(self.notification_of(id, rule).await?),
+                Some(rule) => Some(self.notification_of(jobs::namespace_of(record), id, rule).await?),
                 None => None,
             },
             late_outcomes: late
@@ -88,11 +89,11 @@ impl App {
         })
     }
 
-    async fn notification_of(&self, id: JobId, rule: &str) -> Result<JobNotification> {
+    async fn notification_of(&self, namespace: NamespaceId, id: JobId, rule: &str) -> Result<JobNotification> {
         // A delivery is recorded at the moment for which its job is made.
         let after = id.due_at() + Span::from_micros(1);
         let before = Some((after, JobId::first_at(after)));
-        let rows = self.0.store.deliveries(Some(rule.to_owned()), before, DELIVERIES_EXAMINED_MAX).await?;
+        let rows = self.0.store.deliveries(namespace, Some(rule.to_owned()), before, DELIVERIES_EXAMINED_MAX).await?;
         let summary = rows.into_iter().find(|row| row.job == id).map(|row| row.summary);
         Ok(JobNotification { rule: rule.to_owned(), summary })
     }

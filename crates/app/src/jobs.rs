@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use punctual_api::{Answered, Attempt, AttemptDetails, ErrorKind, Job, Rerun, TaskRef, limits};
 use punctual_core::attempt::{AttemptRecord, Details, Ending};
+use punctual_core::namespace::NamespaceId;
 use punctual_core::shard::event::{Command, Refusal, Reply};
 use punctual_core::shard::{Answer, Ask, LiveView};
 use punctual_core::task::Task;
@@ -38,12 +39,12 @@ impl WaitFor {
 
 impl App {
     pub async fn job(&self, by: &By<ViewJobs>, id: JobId, wait: Option<WaitFor>) -> Result<Job> {
-        let Some(WaitFor(limit)) = wait else { return Ok(cut::job(by, self.read_job(id).await?)) };
+        let Some(WaitFor(limit)) = wait else { return Ok(cut::job(by, self.read_job(by.namespace(), id).await?)) };
         let deadline = Instant::now() + limit;
         loop {
             // Subscribed before the read, or an end in between would be missed.
             let finish = self.finish_of(id);
-            let job = self.read_job(id).await?;
+            let job = self.read_job(by.namespace(), id).await?;
             if Instant::now() >= deadline || JobState::parse(&job.state).is_some_and(JobState::is_final) {
                 return Ok(cut::job(by, job));
             }
@@ -52,11 +53,12 @@ impl App {
         }
     }
 
-    /// Uncut: for views of this crate that show less.
-    pub(crate) async fn read_job(&self, id: JobId) -> Result<Job> {
+    /// Uncut: for views of this crate that show less. A job of another namespace is not there.
+    pub(crate) async fn read_job(&self, namespace: NamespaceId, id: JobId) -> Result<Job> {
         // First what runs, then the rows: a job that ends in between is seen as ended.
         let live = self.live(id).await?;
-        let record = self.0.store.job(id).await?.ok_or_else(|| not_found(id))?;
+        let record = self.0.store.job(id).await?.filter(|record| namespace_of(record) == namespace);
+        let record = record.ok_or_else(|| not_found(id))?;
         let task_id = match &record {
             JobRecord::Hot { job, .. } => job.task,
             JobRecord::Finished { job, .. } => job.task,
@@ -194,17 +196,20 @@ impl App {
     }
 
     /// Removes a job that has not started; it never will.
-    pub async fn delete_job(&self, _: &By<ControlJobs>, id: JobId) -> Result<Answered> {
+    pub async fn delete_job(&self, by: &By<ControlJobs>, id: JobId) -> Result<Answered> {
+        self.check_job(by, id).await?;
         self.command(id, Command::Delete).await
     }
 
     /// Ends a job: at once if it waits; by asking its worker if it runs.
-    pub async fn cancel_job(&self, _: &By<ControlJobs>, id: JobId) -> Result<Answered> {
+    pub async fn cancel_job(&self, by: &By<ControlJobs>, id: JobId) -> Result<Answered> {
+        self.check_job(by, id).await?;
         self.command(id, Command::Cancel).await
     }
 
     /// Makes a finished job eligible again.
-    pub async fn retry_job(&self, _: &By<ControlJobs>, id: JobId) -> Result<Answered> {
+    pub async fn retry_job(&self, by: &By<ControlJobs>, id: JobId) -> Result<Answered> {
+        self.check_job(by, id).await?;
         // An answer that is lost is asked for again, and the job must not run once more for that.
         let command = match self.0.store.find(id).await? {
             FoundRow::Finished { counters, .. } => Command::RerunOnce(counters.next_attempt),
@@ -214,10 +219,12 @@ impl App {
     }
 
     /// Starts a waiting job now.
-    pub async fn run_job_now(&self, _: &By<ControlJobs>, id: JobId) -> Result<Answered> {
+    pub async fn run_job_now(&self, by: &By<ControlJobs>, id: JobId) -> Result<Answered> {
+        self.check_job(by, id).await?;
         self.command(id, Command::RunNow).await
     }
 
+    /// For whoever has found that the job is theirs.
     pub(crate) async fn command(&self, id: JobId, command: Command) -> Result<Answered> {
         if id.shard().0 >= self.0.store.shard_count() {
             return Err(not_found(id));
@@ -245,7 +252,8 @@ impl App {
             (Command::Rerun | Command::RerunOnce(_), Refusal::NotFinished) => true,
             // What was asked for is that it starts, and it has.
             (Command::RunNow, Refusal::AlreadyStarted | Refusal::AlreadyFinished) => {
-                let attempts = self.read_job(id).await?.attempts;
+                let Some(namespace) = self.namespace_of_job(id).await? else { return Ok(false) };
+                let attempts = self.read_job(namespace, id).await?.attempts;
                 attempts.last().is_some_and(|last| last.started_at >= asked_at)
             }
             (Command::Delete | Command::Cancel | Command::RunNow | Command::Rerun | Command::RerunOnce(_), _) => false,
@@ -289,6 +297,13 @@ fn running_view(view: &LiveView, server: ServerId, known: &HashMap<WorkerId, See
         details: None,
         log_path: None,
         log_bytes: None,
+    }
+}
+
+pub(crate) fn namespace_of(record: &JobRecord) -> NamespaceId {
+    match record {
+        JobRecord::Hot { job, .. } => job.namespace,
+        JobRecord::Finished { job, .. } => job.namespace,
     }
 }
 

@@ -13,6 +13,7 @@ mod backfills;
 mod cluster;
 mod cursor;
 mod cut;
+mod data_keys;
 mod definition;
 mod elf;
 mod enrolments;
@@ -21,12 +22,14 @@ mod explain;
 mod facts;
 mod faults;
 mod forecast;
+mod grants;
 mod hints;
 mod identities;
 mod jobs;
 mod known_workers;
 mod list;
 pub mod logs;
+mod namespaces;
 mod nodes;
 mod notify;
 pub mod parameters;
@@ -35,11 +38,13 @@ mod peers;
 mod placement;
 mod precondition;
 mod principal;
+pub mod rates;
 mod ready;
 mod replays;
 mod route;
 mod schedules;
 mod seal;
+mod sealing;
 mod secrets;
 mod servers;
 mod shard_workers;
@@ -73,6 +78,7 @@ pub use authority::{
     AUTHORITY_SETTLES, AuthorityError, KnownAuthorities, OVERLAP_DEFAULT, OVERLAP_MAX, OVERLAP_MIN, cluster_name,
 };
 pub use backfills::{AbortedJobs, BackfillAdvance, Backfilling};
+pub use data_keys::VaultKey;
 pub use enrolments::{CERTIFICATE_LIFETIME, IssuedCertificate};
 pub use error::AppError;
 pub use faults::{Checked, Faults};
@@ -80,6 +86,7 @@ pub use identities::{BegunLogin, DevicePolled, FinishedLogin, GroupRules, OpenId
 pub use jobs::WaitFor;
 pub use known_workers::Parting;
 pub use logs::{AttemptNumbers, LinesView, LogSize, LogView};
+pub use namespaces::Namespace;
 pub use notify::{PutRule, Reports, Round};
 pub use peer_key::{BodyDigest, PEER_HEADER, PeerKey, Question};
 pub use peers::{Heard, PeerChanges, PeerError, Peers, Pulse, WorkersThere};
@@ -89,7 +96,8 @@ pub use punctual_openid::Answer as ProviderAnswer;
 pub use punctual_store::Throttle;
 pub use replays::{Replays, StaleQuestion};
 pub use schedules::{Put, RequestZone};
-pub use seal::{Entropy, RootKey, RootKeySource, RootKeys, UnlockError, Unlocked, VaultKey, unlock};
+pub use seal::{RootKey, RootKeySource, RootKeys, UnlockError, Unlocked, unlock};
+pub use sealing::{Entropy, NoRandomness};
 pub use secrets::{AttemptSecrets, VaultParts};
 pub use submit::{KeyedRequest, SubmittedAnswer};
 pub use tasks::Defined;
@@ -126,6 +134,8 @@ struct Inner {
     replays: replays::Replays,
     /// Workers on other hosts.
     enrolments: enrolments::EnrolmentTable,
+    namespaces: namespaces::NamespaceTable,
+    own_jobs: namespaces::OwnJobs,
     access: AccessToken,
     tokens: TokenKey,
     attempt_tokens: AttemptTokens,
@@ -184,6 +194,8 @@ pub struct Settings {
     pub missed_after: Span,
     /// What is kept of the log of one attempt; workers are told.
     pub log_limit: ByteSize,
+    /// How many requests a second each key, person and worker may send. 0 is no limit.
+    pub request_rate: u32,
     pub task_limits: TaskLimits,
     /// Where the access token is, for the errors of those who lack it.
     pub token_file: Option<PathBuf>,
@@ -289,6 +301,8 @@ impl App {
             key,
             replays: replays::Replays::default(),
             enrolments: enrolments::EnrolmentTable::default(),
+            namespaces: namespaces::NamespaceTable::default(),
+            own_jobs: namespaces::OwnJobs::default(),
             started_at: clock(),
             clock,
             random,

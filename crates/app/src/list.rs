@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_api::{JobList, JobSummary, ListQuery, limits};
+use punctual_core::namespace::NamespaceId;
 use punctual_core::schedule::Source;
 use punctual_core::task::{Run, Task};
 use punctual_core::{AttemptNo, JobId, JobKey, JobState, ScheduleId, Span, TaskId, Timestamp};
@@ -94,7 +95,7 @@ impl JobQuery {
 
 impl App {
     pub async fn list_jobs(&self, by: &By<ViewJobs>, query: ListQuery) -> Result<JobList> {
-        let query = self.read_query(query).await?;
+        let query = self.read_query(by.namespace(), query).await?;
         let (page, uncertain) = match (query.scheduled, query.running) {
             (false, true) => self.page_without_waiting(&query).await?,
             (true, _) | (false, false) => self.page(&query).await?,
@@ -198,8 +199,9 @@ impl App {
         jobs.retain(|job| attempts.get(&job.key) == Some(&job.counters.next_attempt));
         let tasks = self.tasks_by_id(jobs.iter().map(|job| job.task)).await?;
         jobs.retain(|job| {
+            let is_own = filter.namespace.is_none_or(|namespace| namespace == job.namespace);
             let traced = filter.tracing_id.is_none() || filter.tracing_id == job.tracing_id;
-            traced && fits(filter, job.task, tasks.get(&job.task).map(|task| &**task))
+            is_own && traced && fits(filter, job.task, tasks.get(&job.task).map(|task| &**task))
         });
         let is_full = jobs.len() > limit;
         jobs.truncate(limit);
@@ -261,10 +263,10 @@ impl App {
         Ok(JobList { jobs, next_cursor: page.next.map(cursor::write_id), uncertain: false })
     }
 
-    async fn read_query(&self, query: ListQuery) -> Result<JobQuery> {
+    async fn read_query(&self, namespace: NamespaceId, query: ListQuery) -> Result<JobQuery> {
         let read = read(&query)?;
         let task = match &query.task {
-            Some(name) => Some(self.task_named(name).await?.id),
+            Some(name) => Some(self.task_named(namespace, name).await?.id),
             None => None,
         };
         let includes = |state: JobState| read.states.is_empty() || read.states.contains(&state);
@@ -276,6 +278,7 @@ impl App {
             finished: read.states.is_empty() || !finished_states.is_empty(),
             filter: Filter {
                 tables: Tables::Both,
+                namespace: Some(namespace),
                 task,
                 kind: query.kind,
                 queue: query.queue,

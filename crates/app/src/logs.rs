@@ -64,7 +64,8 @@ pub struct AttemptNumbers {
 impl App {
     /// A piece of an attempt's log; of the latest attempt if none is named. Letters of several bytes
     /// are not torn apart.
-    pub async fn log(&self, _: &By<ViewLogs>, id: JobId, attempt: Option<u32>, offset: u64) -> Result<LogView> {
+    pub async fn log(&self, by: &By<ViewLogs>, id: JobId, attempt: Option<u32>, offset: u64) -> Result<LogView> {
+        self.check_job(by, id).await?;
         self.read_log(id, attempt, offset).await
     }
 
@@ -88,7 +89,8 @@ impl App {
         Ok(LogView { attempt: number, bytes: piece.bytes, next_offset: piece.next_offset.max(offset), is_complete })
     }
 
-    pub async fn log_size(&self, _: &By<ViewLogs>, id: JobId, attempt: Option<u32>) -> Result<LogSize> {
+    pub async fn log_size(&self, by: &By<ViewLogs>, id: JobId, attempt: Option<u32>) -> Result<LogSize> {
+        self.check_job(by, id).await?;
         let (number, is_over) = self.attempt_of_log(id, attempt).await?;
         let mut bytes = 0;
         if number > 0 {
@@ -102,7 +104,8 @@ impl App {
     }
 
     /// Exactly these bytes, which are there.
-    pub async fn log_range(&self, _: &By<ViewLogs>, id: JobId, attempt: u32, range: Range<u64>) -> Result<Bytes> {
+    pub async fn log_range(&self, by: &By<ViewLogs>, id: JobId, attempt: u32, range: Range<u64>) -> Result<Bytes> {
+        self.check_job(by, id).await?;
         let attempt = AttemptNo(attempt);
         let mut missing = None;
         for _ in 0..MOVES_MAX {
@@ -148,7 +151,8 @@ impl App {
 
     /// Which attempts the job has. Followers of logs ask several times a second, so nothing else of the job is read:
     /// neither a long input nor its task.
-    pub async fn attempt_numbers(&self, _: &By<ViewLogs>, id: JobId) -> Result<AttemptNumbers> {
+    pub async fn attempt_numbers(&self, by: &By<ViewLogs>, id: JobId) -> Result<AttemptNumbers> {
+        self.check_job(by, id).await?;
         self.numbers_of(id).await
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
+use punctual_core::namespace::NamespaceId;
 use punctual_core::shard::event::Change;
 use punctual_core::shard::{Answer, Ask, WorkerStatus, WorkersWanted};
 use punctual_core::{JobId, JobRow, ServerId, Span, TaskId};
@@ -68,7 +69,7 @@ pub trait Peers: Send + Sync + 'static {
     /// Changes from now on: when this returns, none is missed any more.
     async fn watch(&self, peer: &Peer) -> Asked<PeerChanges>;
 
-    async fn task_changed(&self, peer: &Peer, id: TaskId, name: &str) -> Asked<()>;
+    async fn task_changed(&self, peer: &Peer, id: TaskId, namespace: NamespaceId, name: &str) -> Asked<()>;
 
     async fn workers(&self, peer: &Peer) -> Asked<WorkersThere>;
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use punctual_api::Warning;
-use punctual_core::TaskId;
 use punctual_core::run::{Binary, Network};
 use punctual_core::shard::event::WorkerSpec;
 use punctual_core::task::{Run, Task, TaskSpec, default_queue};
+use punctual_core::{NamespaceId, TaskId};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
@@ -77,6 +77,11 @@ impl Seen {
     fn put(&self, answer: Answer) {
         *self.latest.write().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), answer));
     }
+}
+
+/// The workers that a tenant knows of: those that serve its namespace.
+pub(crate) fn of_tenant(namespace: NamespaceId, workers: &[WorkerSpec]) -> Vec<WorkerSpec> {
+    workers.iter().filter(|worker| worker.namespaces.serves(namespace)).cloned().collect()
 }
 
 pub(crate) fn can_run(spec: &TaskSpec, worker: &WorkerSpec) -> bool {
@@ -179,8 +184,8 @@ fn labels(spec: &TaskSpec) -> String {
 
 impl App {
     /// What no worker of the cluster has that the task needs. `None` if one can run it, or if not all servers answered.
-    pub(crate) async fn lack_of(&self, spec: &TaskSpec) -> Option<String> {
-        self.look_for_workers(spec).await?.lack
+    pub(crate) async fn lack_of(&self, namespace: NamespaceId, spec: &TaskSpec) -> Option<String> {
+        self.look_for_workers(namespace, spec).await?.lack
     }
 
     /// The same for a stored task, from memory as long as the same workers are connected.
@@ -189,23 +194,23 @@ impl App {
         if let Some(lack) = self.0.workers_seen.found(task, changes) {
             return lack;
         }
-        let found = self.look_for_workers(&task.spec).await?;
+        let found = self.look_for_workers(task.namespace, &task.spec).await?;
         let lack = found.lack.clone();
         self.0.workers_seen.remember(task, changes, found);
         lack
     }
 
     /// `None` if not all servers answered.
-    async fn look_for_workers(&self, spec: &TaskSpec) -> Option<Found> {
+    async fn look_for_workers(&self, namespace: NamespaceId, spec: &TaskSpec) -> Option<Found> {
         // From memory: nearly always some worker here can.
-        if self.0.engine.any_connected(|worker| can_run(spec, worker)) {
+        if self.0.engine.any_connected(|worker| worker.namespaces.serves(namespace) && can_run(spec, worker)) {
             return Some(Found { elsewhere: None, lack: None });
         }
         let elsewhere = self.workers_elsewhere().await?;
         // Those of this server again: one may have connected meanwhile.
         let mut workers = self.0.engine.connected_specs();
         workers.extend(elsewhere.iter().cloned());
-        let lack = lack(spec, &workers, self.0.settings.worker_program);
+        let lack = lack(spec, &of_tenant(namespace, &workers), self.0.settings.worker_program);
         Some(Found { elsewhere: Some(elsewhere), lack })
     }
 
@@ -275,7 +280,7 @@ impl App {
             }
             let reason = match task.waits_for {
                 Some(artifact) => format!("waits for {artifact} to arrive"),
-                None => self.lack_of(&task.spec).await.unwrap_or_else(busy),
+                None => self.lack_of(task.namespace, &task.spec).await.unwrap_or_else(busy),
             };
             reasons.insert(task.id, reason);
         }
@@ -292,16 +297,27 @@ mod tests {
     use super::*;
     use punctual_core::Timestamp;
     use punctual_core::id::ArtifactId;
+    use punctual_core::namespace::ServedNamespaces;
     use punctual_core::run::Command;
     use punctual_core::task::Handler;
 
     fn worker(queue: &str, capability: &str, labels: &[(&str, &str)]) -> WorkerSpec {
         WorkerSpec {
+            namespaces: punctual_core::namespace::ServedNamespaces::All,
             queues: vec![queue.to_owned()],
             capabilities: vec![capability.to_owned()],
             labels: labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
             credit: 1,
         }
+    }
+
+    #[test]
+    fn a_tenant_knows_only_the_workers_that_serve_it() {
+        let all = worker("default", "probe", &[]);
+        let theirs = WorkerSpec { namespaces: ServedNamespaces::Only([NamespaceId(2)].into()), ..all.clone() };
+        let workers = [theirs.clone(), all.clone()];
+        assert_eq!(of_tenant(NamespaceId(1), &workers), [all.clone()]);
+        assert_eq!(of_tenant(NamespaceId(2), &workers), [theirs, all]);
     }
 
     #[test]

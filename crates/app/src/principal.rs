@@ -10,10 +10,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use punctual_api::ErrorKind;
-use punctual_core::access::{Right, Rights};
+use punctual_core::access::{Reach, Right, Rights};
+use punctual_core::namespace::NamespaceId;
 use punctual_pki::CertificateName;
 
 use crate::access::SocketUser;
+use crate::grants::Grants;
+use crate::namespaces::{self, Namespace};
 use crate::{App, AppError, Result};
 
 /// What a principal is.
@@ -52,12 +55,18 @@ impl PrincipalKind {
     }
 }
 
-/// Somebody who proved who they are.
+/// Somebody who proved who they are, and the one namespace in which they ask.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {
     kind: PrincipalKind,
     name: Arc<str>,
     credential: Option<Arc<str>>,
+    /// Everywhere.
+    grants: Grants,
+    namespace: Namespace,
+    /// Whether the namespace was asked for, by name or with the key of one.
+    has_chosen: bool,
+    /// In the namespace.
     rights: Rights,
     address: Option<IpAddr>,
 }
@@ -68,13 +77,35 @@ impl Principal {
 
     /// Only what checked a credential makes one.
     pub(crate) fn new(kind: PrincipalKind, name: impl Into<Arc<str>>, rights: Rights) -> Self {
-        Self { kind, name: name.into(), credential: None, rights, address: None }
+        Self::granted(kind, name, Grants::of_cluster(rights))
+    }
+
+    /// In the default namespace, as long as none is chosen.
+    pub(crate) fn granted(kind: PrincipalKind, name: impl Into<Arc<str>>, grants: Grants) -> Self {
+        let namespace = Namespace::default();
+        let rights = grants.within(namespace.id());
+        Self { kind, name: name.into(), credential: None, grants, namespace, has_chosen: false, rights, address: None }
+    }
+
+    /// Asks in another namespace. Whether it is there for this principal is the caller's question.
+    #[must_use]
+    pub(crate) fn choosing(mut self, namespace: Namespace) -> Self {
+        self.rights = self.grants.within(namespace.id());
+        (self.namespace, self.has_chosen) = (namespace, true);
+        self
     }
 
     /// Somebody with these rights, for tests: nothing proved who it is.
     #[cfg(any(test, feature = "made-up-principals"))]
     pub fn made_up(name: &str, rights: Rights) -> Self {
         Self::new(PrincipalKind::Key, name, rights)
+    }
+
+    /// Somebody with these rights in one namespace and nowhere else, who asks in that one, for tests.
+    #[cfg(any(test, feature = "made-up-principals"))]
+    pub fn made_up_in(namespace: Namespace, name: &str, rights: Rights) -> Self {
+        let grants = Grants::in_namespace(namespace.id(), rights);
+        Self::granted(PrincipalKind::Key, name, grants).choosing(namespace)
     }
 
     /// With the public id of the key, session or certificate that proved it.
@@ -104,8 +135,27 @@ impl Principal {
         self.credential.as_deref()
     }
 
+    /// What it may do in its namespace, and for the cluster.
     pub fn rights(&self) -> Rights {
         self.rights
+    }
+
+    pub(crate) fn grants(&self) -> &Grants {
+        &self.grants
+    }
+
+    /// In which it asks.
+    pub fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
+    /// Whether it is the key of a namespace, which has no right anywhere else.
+    pub(crate) fn is_of_namespace(&self) -> bool {
+        self.kind == PrincipalKind::Key && self.has_chosen && self.grants.is_of_one()
+    }
+
+    pub(crate) fn has_chosen_namespace(&self) -> bool {
+        self.has_chosen
     }
 
     pub fn address(&self) -> Option<IpAddr> {
@@ -121,10 +171,15 @@ impl Principal {
         !matches!(self.kind, PrincipalKind::LocalUser | PrincipalKind::ClusterToken | PrincipalKind::Server)
     }
 
-    /// Refuses with `forbidden` unless the principal has the right.
+    /// Refuses with `forbidden` unless the principal has the right. To somebody without any right in the namespace, it is not
+    /// there.
     pub fn check(&self, right: Right) -> Result<()> {
         if self.may(right) {
             return Ok(());
+        }
+        let may_choose = matches!(self.kind, PrincipalKind::Key | PrincipalKind::Person);
+        if may_choose && right.reach() == Reach::Namespace && !self.grants.sees(self.namespace.id()) {
+            return Err(namespaces::not_found(self.namespace.name()));
         }
         let detail = format!("{} does not have the right `{right}`", self.name);
         Err(AppError::new(ErrorKind::Forbidden, detail).hint("ask an administrator for a role or a key that has it"))
@@ -177,6 +232,16 @@ impl<R: Permission> By<R> {
     /// The principal's name, as records show it.
     pub fn who(&self) -> &str {
         self.principal.name()
+    }
+
+    /// The namespace in which this is done. Whatever has a name or an id is looked for in it, and nowhere else.
+    pub fn namespace(&self) -> NamespaceId {
+        self.principal.namespace.id()
+    }
+
+    /// Whether the right was granted for the cluster, and so counts in every namespace.
+    pub(crate) fn is_for_cluster(&self) -> bool {
+        self.principal.grants.cluster().contains(R::RIGHT)
     }
 
     /// Whether the principal also has another right, for what a view shows only then.
@@ -240,7 +305,7 @@ pub mod permission {
         ViewJobs SubmitJobs ControlJobs ViewInputs ViewOutputs ViewLogs ViewTasks EditTasks UseCommands UseNetwork
         UsePrivateAddresses UseSecrets ViewSecrets EditSecrets ViewSchedules EditSchedules ControlSchedules
         ViewArtifacts ReadArtifacts EditArtifacts ViewNotifications EditNotifications ViewWorkers ManageWorkers ServeJobs
-        CreateKeys ManageKeys ManagePeople ReadAudit ViewCluster ManageCluster
+        CreateKeys ManageKeys ManagePeople ReadAudit ManageNamespaces ViewCluster ManageCluster
     }
 }
 

@@ -5,26 +5,23 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
-use chacha20poly1305::aead::{Aead, KeyInit, Payload};
-use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
 use hmac::{Hmac, Mac};
 use punctual_core::hex;
-use punctual_store::{CLUSTER_SECRET, ClusterSecret, DEFAULT_NAMESPACE, RootKeyId, SealedKey, Store, StoreError};
+use punctual_core::namespace::NamespaceName;
+use punctual_store::{CLUSTER_SECRET, ClusterSecret, RootKeyId, SealedKey, Store, StoreError};
 use sha2::Sha256;
 use zeroize::{Zeroize, Zeroizing};
 
+use crate::data_keys::{self, VaultKey};
+use crate::sealing::{DataKey, Entropy, NoRandomness};
+
 /// Keys that are known at a time: the one in use, and former ones for backups of the database.
 const ROOT_KEYS_MAX: usize = 4;
-const NONCE_BYTES: usize = 24;
 /// What a line of a file of root keys begins with that Punctual wrote.
 const MARK: &str = "punctual-root-key-1:";
-
-/// Where random bytes come from that nobody can guess.
-pub type Entropy = Arc<dyn Fn() -> [u8; 32] + Send + Sync>;
 
 /// 256 bits that open what is sealed. Not in the database, a log, or an answer.
 #[derive(Clone)]
@@ -51,12 +48,12 @@ impl RootKey {
         Zeroizing::new(format!("{MARK}{}\n", hex::encode(*self.bytes)))
     }
 
-    fn seal(&self, label: &str, key: &[u8; 32], entropy: &Entropy) -> SealedKey {
-        let sealed = self.wrapping.seal(key, &binding(label, self.id), entropy);
-        SealedKey { label: label.to_owned(), root_key: self.id, sealed }
+    pub(crate) fn seal(&self, label: &str, key: &[u8; 32], entropy: &Entropy) -> Result<SealedKey, NoRandomness> {
+        let sealed = self.wrapping.seal(key, &binding(label, self.id), entropy)?;
+        Ok(SealedKey { label: label.to_owned(), root_key: self.id, sealed })
     }
 
-    fn open(&self, key: &SealedKey) -> Option<[u8; 32]> {
+    pub(crate) fn open(&self, key: &SealedKey) -> Option<[u8; 32]> {
         let opened = self.wrapping.open(&key.sealed, &binding(&key.label, self.id))?;
         opened.as_slice().try_into().ok()
     }
@@ -77,39 +74,6 @@ fn derive(key: &[u8], label: &[u8]) -> [u8; 32] {
     let mut mac = <Hmac<Sha256> as Mac>::new_from_slice(key).expect("a key may have any length");
     mac.update(label);
     mac.finalize().into_bytes().into()
-}
-
-/// A key for sealing values.
-#[derive(Clone)]
-pub(crate) struct DataKey(Zeroizing<[u8; 32]>);
-
-impl DataKey {
-    pub(crate) fn new(bytes: [u8; 32]) -> Self {
-        Self(Zeroizing::new(bytes))
-    }
-
-    /// XChaCha20-Poly1305: the nonce, which is random and long enough never to repeat, and the ciphertext.
-    pub(crate) fn seal(&self, plain: &[u8], binding: &[u8], entropy: &Entropy) -> Vec<u8> {
-        let mut nonce = [0; NONCE_BYTES];
-        nonce.copy_from_slice(&entropy()[..NONCE_BYTES]);
-        let cipher = XChaCha20Poly1305::new(&Key::from(*self.0));
-        let sealed = cipher.encrypt(&XNonce::from(nonce), Payload { msg: plain, aad: binding });
-        [&nonce[..], &sealed.expect("a value is shorter than 256 GiB")].concat()
-    }
-
-    /// `None` if it was sealed with another key or for something else, or was changed.
-    pub(crate) fn open(&self, sealed: &[u8], binding: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
-        let (nonce, sealed) = sealed.split_first_chunk::<NONCE_BYTES>()?;
-        let cipher = XChaCha20Poly1305::new(&Key::from(*self.0));
-        let opened = cipher.decrypt(&XNonce::from(*nonce), Payload { msg: sealed, aad: binding });
-        opened.ok().map(Zeroizing::new)
-    }
-}
-
-impl fmt::Debug for DataKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("DataKey")
-    }
 }
 
 /// The root keys that a server knows. New keys are sealed with the first.
@@ -212,6 +176,8 @@ pub enum UnlockError {
     Mismatch { place: String, wanted: RootKeyId, found: String },
     #[error("the database holds a key `{label}` that root key {root_key} does not open: the database was changed")]
     Damaged { label: String, root_key: RootKeyId },
+    #[error(transparent)]
+    NoRandomness(#[from] NoRandomness),
 }
 
 /// What a server needs of the keys of its database.
@@ -222,30 +188,23 @@ pub struct Unlocked {
     pub vault: VaultKey,
 }
 
-/// The data key of a namespace's secrets.
-#[derive(Debug, Clone)]
-pub struct VaultKey(pub(crate) DataKey);
-
-impl VaultKey {
-    /// For tests.
-    pub fn new(bytes: [u8; 32]) -> Self {
-        Self(DataKey::new(bytes))
-    }
-}
-
-fn data_key_label() -> String {
-    format!("namespace/{DEFAULT_NAMESPACE}")
-}
-
 /// Opens the keys of a database, and makes those that it does not have yet. Several servers may do so at once.
 pub async fn unlock(store: &dyn Store, source: &dyn RootKeySource, entropy: &Entropy) -> Result<Unlocked, UnlockError> {
     let keys = root_keys(store, source, entropy).await?;
     // The plain secret is read first: whoever seals it removes it in the same transaction.
     let plain = store.plain_cluster_secret().await?;
     let cluster = open_or_make(store, source, &keys, CLUSTER_SECRET, plain.map(|plain| plain.0), entropy).await?;
-    let data = open_or_make(store, source, &keys, &data_key_label(), None, entropy).await?;
-    let root_key = store.sealed_keys().await?.first().map_or(keys.first().id, |key| key.root_key);
-    Ok(Unlocked { cluster: ClusterSecret(cluster), root_key, vault: VaultKey(DataKey::new(data)) })
+    let mut stored = store.sealed_keys().await?;
+    if data_keys::of_namespace(&stored, NamespaceName::DEFAULT).next().is_none() {
+        open_or_make(store, source, &keys, &data_keys::first_label(NamespaceName::DEFAULT), None, entropy).await?;
+        stored = store.sealed_keys().await?;
+    }
+    let mut vault = VaultKey::default();
+    for key in data_keys::of_namespace(&stored, NamespaceName::DEFAULT) {
+        vault.add(&key.label, open(source, &keys, key)?);
+    }
+    let root_key = stored.first().map_or(keys.first().id, |key| key.root_key);
+    Ok(Unlocked { cluster: ClusterSecret(cluster), root_key, vault })
 }
 
 /// Those of the source. A first one is made only for a database that has nothing sealed.
@@ -262,7 +221,7 @@ async fn root_keys(store: &dyn Store, source: &dyn RootKeySource, entropy: &Entr
     match stored.first() {
         Some(key) => Err(mismatch(source, key.root_key, "none".to_owned())),
         None => {
-            let made = RootKeys::with_new(RootKey::new(entropy()), None);
+            let made = RootKeys::with_new(RootKey::new(entropy()?), None);
             let kept = source.replace(&made, None).map_err(failed)?;
             kept.ok_or_else(|| failed("there is no key".to_owned()))
         }
@@ -285,18 +244,23 @@ async fn open_or_make(
     let stored = match stored {
         Some(stored) => stored,
         None => {
-            let mut new = plain.unwrap_or_else(|| entropy());
+            let mut new = plain.map_or_else(|| entropy(), Ok)?;
             // All keys of a database are sealed with one root key.
             let with =
                 store.sealed_keys().await?.first().and_then(|key| keys.get(key.root_key)).unwrap_or(keys.first());
-            let sealed = with.seal(label, &new, entropy);
+            let sealed = with.seal(label, &new, entropy)?;
             new.zeroize();
             store.keep_sealed_key(sealed).await?
         }
     };
     // Another server may have been faster, with a root key of its own.
-    let root_key = keys.get(stored.root_key).ok_or_else(|| mismatch(source, stored.root_key, keys.ids()))?;
-    root_key.open(&stored).ok_or_else(|| UnlockError::Damaged { label: label.to_owned(), root_key: stored.root_key })
+    open(source, keys, &stored)
+}
+
+fn open(source: &dyn RootKeySource, keys: &RootKeys, key: &SealedKey) -> Result<[u8; 32], UnlockError> {
+    let root_key = keys.get(key.root_key).ok_or_else(|| mismatch(source, key.root_key, keys.ids()))?;
+    let damaged = || UnlockError::Damaged { label: key.label.clone(), root_key: key.root_key };
+    root_key.open(key).ok_or_else(damaged)
 }
 
 /// What became of a rotation.
@@ -327,7 +291,7 @@ pub(crate) async fn rotate(
     let stored = store.sealed_keys().await?;
     let Some(former) = stored.first().map(|key| key.root_key) else { return Ok(Rotation::Conflict) };
     if keys.first().id == former {
-        let made = RootKeys::with_new(RootKey::new(entropy()), Some(&keys));
+        let made = RootKeys::with_new(RootKey::new(entropy()?), Some(&keys));
         match source.replace(&made, Some(&keys)).map_err(failed)? {
             // A key that is not kept must not seal anything.
             Some(kept) if kept.first().id == made.first().id => keys = kept,
@@ -341,7 +305,7 @@ pub(crate) async fn rotate(
     for key in &stored {
         let damaged = || UnlockError::Damaged { label: key.label.clone(), root_key: key.root_key };
         let mut opened = known.open(key).ok_or_else(damaged)?;
-        sealed.push(new.seal(&key.label, &opened, entropy));
+        sealed.push(new.seal(&key.label, &opened, entropy)?);
         opened.zeroize();
     }
     Ok(match store.rewrap_keys(former, sealed).await? {
@@ -352,4 +316,4 @@ pub(crate) async fn rotate(
 
 #[cfg(test)]
 #[path = "seal_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -4,11 +4,11 @@
 use punctual_core::ShardId;
 use punctual_core::shard::WorkerNeeds;
 use punctual_core::shard::event::WorkerSpec;
-use punctual_core::task::{Task, TaskSpec, default_queue};
+use punctual_core::task::{Task, default_queue};
 
 use crate::cluster::Place;
 use crate::peers::WorkersThere;
-use crate::placement::{can_run, lack, waits_for};
+use crate::placement::{can_run, lack, of_tenant, waits_for};
 use crate::{App, WorkerProgram, WorkerRequest};
 
 #[derive(Default)]
@@ -22,12 +22,14 @@ pub(crate) struct ShardWorkers {
 
 impl ShardWorkers {
     /// What a due job of this task waits for.
-    pub(crate) fn waits_for(&self, spec: &TaskSpec, program: WorkerProgram) -> String {
-        if self.here.iter().any(|worker| can_run(spec, worker)) {
-            return waits_for(spec, &self.here, program);
+    pub(crate) fn waits_for(&self, task: &Task, program: WorkerProgram) -> String {
+        let spec = &task.spec;
+        let here = of_tenant(task.namespace, &self.here);
+        if here.iter().any(|worker| can_run(spec, worker)) {
+            return waits_for(spec, &here, program);
         }
-        let asked = self.request(spec).map(asked);
-        match (lack(spec, &self.anywhere, program), asked) {
+        let asked = self.request(task).map(asked);
+        match (lack(spec, &of_tenant(task.namespace, &self.anywhere), program), asked) {
             (Some(lack), Some(asked)) => format!("{lack}; {asked}"),
             (Some(lack), None) => lack,
             (None, Some(asked)) => {
@@ -39,19 +41,23 @@ impl ShardWorkers {
         }
     }
 
-    fn request(&self, spec: &TaskSpec) -> Option<&WorkerRequest> {
-        self.requests.iter().find(|request| is_for(&request.needs, spec)).filter(|request| request.servers > 0)
+    fn request(&self, task: &Task) -> Option<&WorkerRequest> {
+        self.requests.iter().find(|request| is_for(&request.needs, task)).filter(|request| request.servers > 0)
     }
 
     /// Whether a worker must be started, or another one, for a job of this task to run.
     pub(crate) fn is_unserved(&self, task: &Task) -> bool {
-        let can_run = |worker: &WorkerSpec| can_run(&task.spec, worker);
+        let can_run = |worker: &WorkerSpec| worker.namespaces.serves(task.namespace) && can_run(&task.spec, worker);
         task.waits_for.is_none() && !self.here.iter().chain(&self.anywhere).any(can_run)
     }
 }
 
-fn is_for(needs: &WorkerNeeds, spec: &TaskSpec) -> bool {
-    needs.queue == spec.queue && needs.labels == spec.labels && needs.capability == spec.run.capability()
+fn is_for(needs: &WorkerNeeds, task: &Task) -> bool {
+    let spec = &task.spec;
+    needs.namespace == task.namespace
+        && needs.queue == spec.queue
+        && needs.labels == spec.labels
+        && needs.capability == spec.run.capability()
 }
 
 /// Such as: asked 19 servers for workers with label gpu=yes since 2026-11-18T12:00:00Z, 1 worker was told to connect
@@ -99,24 +105,40 @@ impl App {
 mod tests {
     use std::collections::BTreeMap;
 
-    use punctual_core::Timestamp;
-    use punctual_core::task::{Probe, Run};
+    use punctual_core::namespace::{NamespaceId, ServedNamespaces};
+    use punctual_core::task::{Probe, Run, TaskSpec};
+    use punctual_core::{TaskId, Timestamp};
 
     use super::*;
 
     fn worker(labels: &[(&str, &str)]) -> WorkerSpec {
         let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        WorkerSpec { queues: vec!["default".to_owned()], capabilities: vec!["probe".to_owned()], labels, credit: 1 }
+        WorkerSpec {
+            namespaces: ServedNamespaces::All,
+            queues: vec!["default".to_owned()],
+            capabilities: vec!["probe".to_owned()],
+            labels,
+            credit: 1,
+        }
     }
 
-    fn gpu_task() -> TaskSpec {
+    fn gpu_task() -> Task {
         let labels = BTreeMap::from([("gpu".to_owned(), "yes".to_owned())]);
-        TaskSpec { labels, ..TaskSpec::new(Run::Probe(Probe::default())) }
+        Task {
+            id: TaskId::new(Timestamp::EPOCH, 1),
+            namespace: NamespaceId::DEFAULT,
+            name: None,
+            revision: 1,
+            created_at: Timestamp::EPOCH,
+            updated_at: Timestamp::EPOCH,
+            spec: TaskSpec { labels, ..TaskSpec::new(Run::Probe(Probe::default())) },
+            waits_for: None,
+        }
     }
 
     fn request(invited: u32) -> WorkerRequest {
-        let spec = gpu_task();
-        let needs = WorkerNeeds { queue: spec.queue, capability: "probe".to_owned(), labels: spec.labels };
+        let Task { namespace, spec, .. } = gpu_task();
+        let needs = WorkerNeeds { namespace, queue: spec.queue, capability: "probe".to_owned(), labels: spec.labels };
         WorkerRequest { needs, since: Timestamp::EPOCH, servers: 19, invited }
     }
 

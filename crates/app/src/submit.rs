@@ -8,6 +8,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use punctual_api::{BulkRequest, BulkSubmitted, ErrorKind, JobRequest, JobSubmitted, limits};
 use punctual_core::job::Input;
+use punctual_core::namespace::NamespaceId;
 use punctual_core::shard::event::Loaded;
 use punctual_core::task::{Task, TaskSpec};
 use punctual_core::{Counters, JobId, JobKey, JobRow, ShardId, Span, Timestamp};
@@ -75,7 +76,7 @@ impl App {
         let id = *answer.ids.first().expect("one job makes one id");
         let mut answer = match tasks.first() {
             Some(task) => self.accepted(id, task, tracing_id, answer.warnings).await,
-            None => Box::pin(self.accepted_before(id)).await,
+            None => Box::pin(self.accepted_before(by.namespace(), id)).await,
         };
         // The job is accepted: what keeps us from looking at it does not change that.
         if let Some(wait) = wait
@@ -125,7 +126,7 @@ impl App {
         for spec in requests.iter().filter_map(|request| request.inline.as_ref()) {
             task_rights::check_inline(by, spec)?;
         }
-        let keyed = keyed.map(Keyed::read).transpose()?;
+        let keyed = keyed.map(|keyed| Keyed::read(by.namespace(), keyed)).transpose()?;
         if let Some(Keyed { key, fingerprint }) = &keyed {
             // Before the tasks are looked up: what is repeated has its answer, whatever became of them.
             let before = self.0.store.idempotent_answer(key.clone(), *fingerprint, self.now()).await?;
@@ -139,9 +140,9 @@ impl App {
             .collect();
         for (place, spec) in requests.iter().enumerate().filter_map(|(place, one)| Some((place, one.inline.as_ref()?)))
         {
-            self.check_secrets(spec, &format!("{}/inline", under(place))).await?;
+            self.check_secrets(by.namespace(), spec, &format!("{}/inline", under(place))).await?;
         }
-        let tasks = self.resolve_tasks(&wanted, under).await?;
+        let tasks = self.resolve_tasks(by.namespace(), &wanted, under).await?;
         let now = self.now();
         let jobs = self.build(requests, &tasks, now);
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
@@ -186,17 +187,18 @@ impl App {
     /// The task of each request, in order.
     pub(crate) async fn resolve_tasks(
         &self,
+        namespace: NamespaceId,
         wanted: &[WantedTask<'_>],
         under: impl Fn(usize) -> String,
     ) -> Result<Vec<Arc<Task>>> {
         // Most requests are of one job and name its task.
         if let [WantedTask { name: Some(name), .. }] = wanted {
-            let found = self.task_named(name).await.map_err(|error| unfound(error, &under(0)))?;
+            let found = self.task_named(namespace, name).await.map_err(|error| unfound(error, &under(0)))?;
             return Ok(vec![found]);
         }
         let mut tasks: Vec<Option<Arc<Task>>> = vec![None; wanted.len()];
         let mut inline: Vec<(usize, &TaskSpec)> = Vec::new();
-        let named = self.tasks_named(wanted, &under).await?;
+        let named = self.tasks_named(namespace, wanted, &under).await?;
         for (place, wanted) in wanted.iter().enumerate() {
             match (wanted.name, wanted.inline) {
                 (Some(name), _) => tasks[place] = named.get(name).map(Arc::clone),
@@ -205,7 +207,7 @@ impl App {
             }
         }
         if !inline.is_empty() {
-            Box::pin(self.intern(inline, &mut tasks, under)).await?;
+            Box::pin(self.intern(namespace, inline, &mut tasks, under)).await?;
         }
         Ok(tasks.into_iter().map(|task| task.expect("every request has a task")).collect())
     }
@@ -213,6 +215,7 @@ impl App {
     /// The tasks of all names, each looked up once.
     async fn tasks_named<'a>(
         &self,
+        namespace: NamespaceId,
         wanted: &[WantedTask<'a>],
         under: impl Fn(usize) -> String,
     ) -> Result<HashMap<&'a str, Arc<Task>>> {
@@ -225,7 +228,7 @@ impl App {
         names.sort_unstable();
         let mut named = HashMap::with_capacity(names.len());
         for part in names.chunks(LOOKUPS_AT_ONCE) {
-            let found = join_all(part.iter().map(|(_, name)| self.task_named(name))).await;
+            let found = join_all(part.iter().map(|(_, name)| self.task_named(namespace, name))).await;
             for ((place, name), found) in part.iter().zip(found) {
                 let found = found.map_err(|error| unfound(error, &under(*place)))?;
                 named.insert(*name, found);
@@ -237,6 +240,7 @@ impl App {
     /// Gives one-off jobs nameless tasks; equal definitions share one.
     async fn intern(
         &self,
+        namespace: NamespaceId,
         inline: Vec<(usize, &TaskSpec)>,
         tasks: &mut [Option<Arc<Task>>],
         under: impl Fn(usize) -> String,
@@ -248,7 +252,7 @@ impl App {
             let digest: [u8; 32] = Sha256::digest(&json).into();
             let places = distinct.entry(digest).or_default();
             if places.is_empty() {
-                new.push((self.new_task(None, spec.clone()), digest));
+                new.push((self.new_task(namespace, None, spec.clone()), digest));
             }
             places.push(place);
         }
@@ -291,6 +295,7 @@ impl App {
             let due_at = run_at.unwrap_or(now).max(now);
             NewJob {
                 id: JobId::new(due_at, shard, self.random()),
+                namespace: task.namespace,
                 task: task.id,
                 priority: request.priority.unwrap_or(task.spec.priority),
                 submitted_at: now,
@@ -379,12 +384,13 @@ struct Keyed {
 }
 
 impl Keyed {
-    fn read(request: KeyedRequest<'_>) -> Result<Self> {
+    fn read(namespace: NamespaceId, request: KeyedRequest<'_>) -> Result<Self> {
         if request.key.is_empty() {
             return Err(AppError::field("Idempotency-Key", "must not be empty"));
         }
         validate::text("Idempotency-Key", request.key, limits::IDEMPOTENCY_KEY_CHARS_MAX)?;
-        Ok(Self { key: IdempotencyKey(request.key.to_owned()), fingerprint: Sha256::digest(request.body).into() })
+        let key = IdempotencyKey { namespace, key: request.key.to_owned() };
+        Ok(Self { key, fingerprint: Sha256::digest(request.body).into() })
     }
 
     fn answer(self, ids: &[JobId], now: Timestamp) -> IdempotentAnswer {

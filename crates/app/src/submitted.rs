@@ -1,6 +1,7 @@
 //! What is answered about a job that was just accepted.
 
 use punctual_api::{JobContent, JobLinks, JobSubmitted, Warning};
+use punctual_core::namespace::NamespaceId;
 use punctual_core::run::Run;
 use punctual_core::task::Task;
 use punctual_core::{ArtifactId, JobId, JobState};
@@ -37,7 +38,7 @@ impl App {
     }
 
     /// The answer to a repeated request, with what is on record of its job by now.
-    pub(crate) async fn accepted_before(&self, id: JobId) -> JobSubmitted {
+    pub(crate) async fn accepted_before(&self, namespace: NamespaceId, id: JobId) -> JobSubmitted {
         let mut answer = JobSubmitted {
             id,
             state: JobState::Scheduled.as_str().to_owned(),
@@ -52,7 +53,7 @@ impl App {
             job: None,
         };
         // It may be gone: then only its id is known.
-        if let Ok(job) = self.read_job(id).await {
+        if let Ok(job) = self.read_job(namespace, id).await {
             answer.content = job.definition.as_ref().map(|known| self.content_of(&known.spec.run)).unwrap_or_default();
             answer.state = job.state;
             answer.title = job.title;

@@ -5,6 +5,7 @@ use std::sync::{Arc, RwLock};
 
 use futures_util::future::join_all;
 use punctual_api::{ErrorKind, TaskList, TaskQuery, TaskRequest, TaskView, limits};
+use punctual_core::namespace::NamespaceId;
 use punctual_core::task::{Task, TaskSpec};
 use punctual_core::{Span, TaskId, Timestamp};
 use punctual_store::TaskChange;
@@ -31,12 +32,12 @@ const WHAT: &str = "task";
 const NAMES_MAX: usize = 10_000;
 
 #[derive(Default)]
-pub(crate) struct NameCache(RwLock<HashMap<String, (Arc<Task>, Timestamp)>>);
+pub(crate) struct NameCache(RwLock<HashMap<(NamespaceId, String), (Arc<Task>, Timestamp)>>);
 
 impl NameCache {
-    fn get(&self, name: &str, now: Timestamp) -> Option<Arc<Task>> {
+    fn get(&self, namespace: NamespaceId, name: &str, now: Timestamp) -> Option<Arc<Task>> {
         let names = self.0.read().expect("no panic while the lock is held");
-        let (task, read_at) = names.get(name)?;
+        let (task, read_at) = names.get(&(namespace, name.to_owned()))?;
         // Read in the future: the clock went back.
         let is_believed = *read_at <= now && now.since(*read_at) <= NAME_BELIEVED;
         is_believed.then(|| Arc::clone(task))
@@ -48,11 +49,11 @@ impl NameCache {
         if names.len() >= NAMES_MAX {
             names.clear();
         }
-        names.insert(name, (Arc::clone(task), now));
+        names.insert((task.namespace, name), (Arc::clone(task), now));
     }
 
-    pub(crate) fn forget(&self, name: &str) {
-        self.0.write().expect("no panic while the lock is held").remove(name);
+    pub(crate) fn forget(&self, namespace: NamespaceId, name: &str) {
+        self.0.write().expect("no panic while the lock is held").remove(&(namespace, name.to_owned()));
     }
 }
 
@@ -72,8 +73,8 @@ impl App {
         self.check_limits(&spec).map_err(|error| error.under("/spec"))?;
         task_rights::check(by, &spec)?;
         by.changes(&name);
-        self.check_secrets(&spec, "/spec").await?;
-        let task = self.new_task(Some(name.clone()), spec);
+        self.check_secrets(by.namespace(), &spec, "/spec").await?;
+        let task = self.new_task(by.namespace(), Some(name.clone()), spec);
         match self.0.store.create_task(task.clone()).await? {
             TaskChange::Done => Ok(view(&*self.adopt_task(task).await?)),
             TaskChange::Unfit(artifact, unfit) => {
@@ -100,12 +101,12 @@ impl App {
         faults.check(validate::spec(&spec).and_then(|()| self.check_limits(&spec)));
         faults.finish()?;
         task_rights::check(by, &spec)?;
-        self.check_secrets(&spec, "").await?;
+        self.check_secrets(by.namespace(), &spec, "").await?;
         // Someone else may create, change or delete it between the look and the change.
         for _ in 0..8 {
-            let Some(known) = self.0.store.task_by_name(&name).await? else {
+            let Some(known) = self.0.store.task_by_name(by.namespace(), &name).await? else {
                 when.check(WHAT, &name, None)?;
-                let task = self.new_task(Some(name.clone()), spec.clone());
+                let task = self.new_task(by.namespace(), Some(name.clone()), spec.clone());
                 match self.0.store.create_task(task.clone()).await? {
                     TaskChange::Done => return Ok((view(&*self.adopt_task(task).await?), Defined::Created)),
                     TaskChange::Unfit(artifact, unfit) => {
@@ -122,7 +123,7 @@ impl App {
                 TaskChange::Done => {
                     let task = self.adopt_task(task).await?;
                     self.0.engine.task_changed(Arc::clone(&task));
-                    self.tell_task_changed(task.id, &name).await;
+                    self.tell_task_changed(task.id, task.namespace, &name).await;
                     return Ok((view(&task), Defined::Updated));
                 }
                 TaskChange::Unfit(artifact, unfit) => {
@@ -142,12 +143,12 @@ impl App {
 
     pub async fn task(&self, by: &By<ViewTasks>, name: &str) -> Result<TaskView> {
         validate::name("name", name)?;
-        Ok(cut::task(by, view(&*self.task_named(name).await?)))
+        Ok(cut::task(by, view(&*self.task_named(by.namespace(), name).await?)))
     }
 
     pub async fn delete_task(&self, by: &By<EditTasks>, name: &str, when: Precondition) -> Result<()> {
         validate::name("name", name)?;
-        let task = self.read_task(name).await?;
+        let task = self.read_task(by.namespace(), name).await?;
         when.check(WHAT, name, Some(task.revision))?;
         by.was(described(&task));
         let schedules = self.0.store.schedules_of_task(task.id, SCHEDULES_SHOWN_MAX).await?;
@@ -158,8 +159,8 @@ impl App {
         }
         match self.0.store.delete_task(task.id, when.revision()).await? {
             TaskChange::Done => {
-                self.0.names.forget(name);
-                self.tell_task_changed(task.id, name).await;
+                self.0.names.forget(task.namespace, name);
+                self.tell_task_changed(task.id, task.namespace, name).await;
                 Ok(())
             }
             TaskChange::Conflict { revision } => Err(when.refusal(WHAT, name, Some(revision))),
@@ -169,23 +170,23 @@ impl App {
 
     pub async fn list_tasks(&self, by: &By<ViewTasks>, query: &TaskQuery) -> Result<TaskList> {
         let (limit, cursor) = read_page(query)?;
-        let tasks = self.0.store.list_tasks(cursor, limit).await?;
+        let tasks = self.0.store.list_tasks(by.namespace(), cursor, limit).await?;
         let next_cursor = if tasks.len() < limit { None } else { tasks.last().and_then(|task| task.name.clone()) };
         Ok(TaskList { tasks: tasks.iter().map(|task| cut::task(by, view(task))).collect(), next_cursor })
     }
 
-    /// The task of this name, as it was at most a second ago.
-    pub(crate) async fn task_named(&self, name: &str) -> Result<Arc<Task>> {
-        if let Some(task) = self.0.names.get(name, self.now()) {
+    /// The task of this name in a namespace, as it was at most a second ago.
+    pub(crate) async fn task_named(&self, namespace: NamespaceId, name: &str) -> Result<Arc<Task>> {
+        if let Some(task) = self.0.names.get(namespace, name, self.now()) {
             return Ok(task);
         }
-        let task = Arc::new(self.read_task(name).await?);
+        let task = Arc::new(self.read_task(namespace, name).await?);
         self.0.names.put(&task, self.now());
         Ok(task)
     }
 
-    async fn read_task(&self, name: &str) -> Result<Task> {
-        self.0.store.task_by_name(name).await?.ok_or_else(|| not_found(name))
+    async fn read_task(&self, namespace: NamespaceId, name: &str) -> Result<Task> {
+        self.0.store.task_by_name(namespace, name).await?.ok_or_else(|| not_found(name))
     }
 
     /// Definitions by id, also of deleted and one-off tasks.
@@ -209,10 +210,11 @@ impl App {
         Ok(tasks)
     }
 
-    pub(crate) fn new_task(&self, name: Option<String>, spec: TaskSpec) -> Task {
+    pub(crate) fn new_task(&self, namespace: NamespaceId, name: Option<String>, spec: TaskSpec) -> Task {
         let now = self.now();
         Task {
             id: TaskId::new(now, self.random()),
+            namespace,
             name,
             revision: 1,
             created_at: now,
@@ -223,10 +225,10 @@ impl App {
     }
 
     /// Tells the other servers. One that does not hear of it finds out by itself a little later.
-    pub(crate) async fn tell_task_changed(&self, id: TaskId, name: &str) {
+    pub(crate) async fn tell_task_changed(&self, id: TaskId, namespace: NamespaceId, name: &str) {
         let peers = self.0.cluster.peers();
         let told = peers.iter().map(async |peer| {
-            if let Err(error) = self.0.peers.task_changed(peer, id, name).await {
+            if let Err(error) = self.0.peers.task_changed(peer, id, namespace, name).await {
                 tracing::debug!(%error, "a peer was not told of a changed task");
             }
         });
@@ -234,8 +236,8 @@ impl App {
     }
 
     /// A peer changed or deleted a task.
-    pub async fn peer_task_changed(&self, id: TaskId, name: &str) -> Result<()> {
-        self.0.names.forget(name);
+    pub async fn peer_task_changed(&self, id: TaskId, namespace: NamespaceId, name: &str) -> Result<()> {
+        self.0.names.forget(namespace, name);
         for task in self.0.store.tasks_by_id(vec![id]).await? {
             self.0.engine.task_changed(Arc::new(task));
         }

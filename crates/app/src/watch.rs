@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use punctual_core::ServerId;
+use punctual_core::namespace::NamespaceId;
+use punctual_core::shard::event::Change;
 use punctual_engine::Engine;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, mpsc, watch};
@@ -25,8 +27,10 @@ const OPEN_LIMIT: Duration = Duration::from_secs(1);
 const AGAIN_MIN: Duration = Duration::from_millis(100);
 const AGAIN_MAX: Duration = Duration::from_secs(3);
 
-/// What one follower hears. Dropping the last of them closes the streams of peers.
+/// What one follower hears of the jobs of a namespace. Dropping the last of them closes the streams of peers.
 pub struct Changes {
+    app: App,
+    namespace: NamespaceId,
     heard: broadcast::Receiver<Heard>,
     _feed: Arc<Feed>,
 }
@@ -34,10 +38,29 @@ pub struct Changes {
 impl Changes {
     /// `None` when the server is stopping.
     pub async fn next(&mut self) -> Option<Heard> {
-        match self.heard.recv().await {
-            Ok(heard) => Some(heard),
-            Err(RecvError::Lagged(count)) => Some(Heard::Missed(Some(count))),
-            Err(RecvError::Closed) => None,
+        loop {
+            let heard = match self.heard.recv().await {
+                Ok(heard) => heard,
+                Err(RecvError::Lagged(count)) => Heard::Missed(Some(count)),
+                Err(RecvError::Closed) => return None,
+            };
+            match heard {
+                Heard::Change(change) if !self.is_own(&change).await => {}
+                // How many they were tells of other namespaces.
+                Heard::Missed(Some(_)) if !self.app.0.namespaces.is_single() => return Some(Heard::Missed(None)),
+                heard => return Some(heard),
+            }
+        }
+    }
+
+    async fn is_own(&self, change: &Change) -> bool {
+        if self.app.0.namespaces.is_single() && self.namespace.is_default() {
+            return true;
+        }
+        match change.namespace {
+            Some(namespace) => namespace == self.namespace,
+            // Rare: a job that had ended is made eligible again, or settled late.
+            None => self.app.namespace_of_job(change.id).await.is_ok_and(|found| found == Some(self.namespace)),
         }
     }
 }
@@ -65,19 +88,20 @@ impl App {
     }
 
     /// Changes from now on: when this returns, those of every peer that answers are followed.
-    pub async fn changes(&self, _: &By<ViewJobs>) -> Changes {
-        let changes = self.follow_changes();
+    pub async fn changes(&self, by: &By<ViewJobs>) -> Changes {
+        let changes = self.follow_changes(by.namespace());
         let mut is_open = changes._feed.is_open.clone();
         let _ = tokio::time::timeout(OPEN_LIMIT, is_open.wait_for(|is_open| *is_open)).await;
         changes
     }
 
-    fn follow_changes(&self) -> Changes {
+    fn follow_changes(&self, namespace: NamespaceId) -> Changes {
+        let app = self.clone();
         let mut feed = self.0.watching.0.lock().expect("no panic while the lock is held");
         if let Some(known) = feed.upgrade()
             && let Some(sender) = known.sender.upgrade()
         {
-            return Changes { heard: sender.subscribe(), _feed: known };
+            return Changes { app, namespace, heard: sender.subscribe(), _feed: known };
         }
         let (sender, heard) = broadcast::channel(BACKLOG_MAX);
         let (opened, is_open) = watch::channel(false);
@@ -86,7 +110,7 @@ impl App {
         let task = tokio::spawn(run(engine, cluster, peers, sender, opened)).abort_handle();
         let new = Arc::new(Feed { sender: weak, is_open, task });
         *feed = Arc::downgrade(&new);
-        Changes { heard, _feed: new }
+        Changes { app, namespace, heard, _feed: new }
     }
 }
 

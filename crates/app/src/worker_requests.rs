@@ -248,13 +248,19 @@ pub struct InvitedWorkers {
 mod tests {
     use punctual_core::shard::Who;
 
+    use punctual_core::namespace::NamespaceId;
+
     use super::*;
 
     const T0: Timestamp = Timestamp::EPOCH;
 
     fn pool(queue: &str) -> PoolWanted {
-        let needs =
-            WorkerNeeds { queue: queue.to_owned(), capability: "probe".to_owned(), labels: BTreeMap::default() };
+        let needs = WorkerNeeds {
+            namespace: NamespaceId::DEFAULT,
+            queue: queue.to_owned(),
+            capability: "probe".to_owned(),
+            labels: BTreeMap::default(),
+        };
         PoolWanted { needs, who: Who::Anyone, count: 4 }
     }
 

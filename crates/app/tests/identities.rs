@@ -24,7 +24,7 @@ fn from_elsewhere() -> Transport {
 
 fn local(app: &App) -> Arc<Principal> {
     let transport = Transport { socket_user: SocketUser::Own, ..Transport::default() };
-    Arc::new(app.authenticate(&transport, None).unwrap())
+    Arc::new(app.authenticate(&transport, None, None).unwrap())
 }
 
 fn by<R: Permission>(app: &App) -> By<R> {
@@ -33,7 +33,7 @@ fn by<R: Permission>(app: &App) -> By<R> {
 
 /// The principal of a key or session, or the code of the refusal.
 fn authenticated(app: &App, SecretText(secret): &SecretText) -> Result<Arc<Principal>, ErrorKind> {
-    app.authenticate(&from_elsewhere(), Some(secret)).map(Arc::new).map_err(|error| error.kind)
+    app.authenticate(&from_elsewhere(), Some(secret), None).map(Arc::new).map_err(|error| error.kind)
 }
 
 fn key_request(name: &str, role: &str) -> KeyRequest {
@@ -47,9 +47,9 @@ async fn key(app: &App, name: &str, role: &str) -> KeyCreated {
 async fn user(app: &App, name: &str, role: &str) {
     let request = UserRequest {
         name: name.to_owned(),
-        role: role.to_owned(),
+        role: Some(role.to_owned()),
         password: Some(SecretText(PASSWORD.to_owned())),
-        mail: None,
+        ..UserRequest::default()
     };
     app.create_user(&by::<ManagePeople>(app), &request).await.unwrap();
 }
@@ -206,7 +206,7 @@ async fn a_login_that_fails_says_the_same_whatever_was_wrong() {
     user(app, "bob", "viewer").await;
     let edit = UserEdit { disabled: Some(true), ..UserEdit::default() };
     app.edit_user(&by(app), "bob", &edit).await.unwrap();
-    let nobody = UserRequest { name: "carl".to_owned(), role: "viewer".to_owned(), ..UserRequest::default() };
+    let nobody = UserRequest { name: "carl".to_owned(), role: Some("viewer".to_owned()), ..UserRequest::default() };
     app.create_user(&by(app), &nobody).await.unwrap();
     let mut answers = Vec::new();
     for (name, password) in [("ana", "wrong"), ("eve", PASSWORD), ("bob", PASSWORD), ("carl", PASSWORD), ("", "")] {
@@ -284,7 +284,7 @@ async fn nobody_makes_or_takes_over_somebody_with_more_rights() {
     let desk = app.create_key(&by(app), &request).await.unwrap();
     let principal = authenticated(app, &desk.secret).unwrap();
     let desk: By<ManagePeople> = principal.permit().unwrap();
-    let admin = UserRequest { name: "eve".to_owned(), role: "admin".to_owned(), ..UserRequest::default() };
+    let admin = UserRequest { name: "eve".to_owned(), role: Some("admin".to_owned()), ..UserRequest::default() };
     assert_eq!(app.create_user(&desk, &admin).await.unwrap_err().kind, ErrorKind::Forbidden);
     let edit = UserEdit { disabled: Some(true), ..UserEdit::default() };
     assert_eq!(app.edit_user(&desk, "root", &edit).await.unwrap_err().kind, ErrorKind::Forbidden);

@@ -91,6 +91,7 @@ async fn world(answers: &[Option<Answer>]) -> World {
             public_url: "http://127.0.0.1:8020".to_owned(),
             missed_after: Span::from_secs(60),
             log_limit: ByteSize::mib(1),
+            request_rate: 0,
             task_limits: Default::default(),
             token_file: None,
         },

@@ -16,6 +16,7 @@ mod error;
 mod identities;
 mod jobs;
 mod listeners;
+mod namespaces;
 mod nodes;
 mod notifications;
 mod openid;
@@ -60,6 +61,8 @@ pub struct Client {
     tls: Option<rustls::ClientConfig>,
     /// The access token for each server, if it needs one.
     tokens: Arc<[Option<HeaderValue>]>,
+    /// `None`: that of the credential, or the default one.
+    namespace: Option<HeaderValue>,
 }
 
 impl Client {
@@ -72,7 +75,15 @@ impl Client {
         let http = builder(&bases, None).build().map_err(ClientError::Setup)?;
         let http = bases.iter().map(|_| http.clone()).collect();
         let tokens = bases.iter().map(|_| None).collect();
-        Ok(Self { http, bases, current: Arc::default(), repeat_budget: REPEAT_BUDGET, tls: None, tokens })
+        Ok(Self {
+            http,
+            bases,
+            current: Arc::default(),
+            repeat_budget: REPEAT_BUDGET,
+            tls: None,
+            tokens,
+            namespace: None,
+        })
     }
 
     /// Whether a server is asked over TLS.
@@ -97,6 +108,13 @@ impl Client {
             Some(header)
         };
         self.tokens = self.bases.iter().map(header).collect();
+        self
+    }
+
+    /// Asks in a namespace. A text that no header can carry names none that there is.
+    #[must_use]
+    pub fn in_namespace(mut self, name: Option<&str>) -> Self {
+        self.namespace = name.map(|name| HeaderValue::from_str(name).unwrap_or(HeaderValue::from_static("-")));
         self
     }
 

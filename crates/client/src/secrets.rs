@@ -1,6 +1,6 @@
 //! Secrets.
 
-use punctual_api::{RootKeyRotated, SecretList, SecretQuery, SecretView};
+use punctual_api::{DataKeyRotated, RootKeyRotated, SecretList, SecretQuery, SecretView};
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 
@@ -23,6 +23,11 @@ impl Client {
     pub async fn delete_secret(&self, name: &str, query: &SecretQuery) -> Result<(), ClientError> {
         let request = self.request(Method::DELETE, with_query(self.at(["v1", "secrets", name]), query));
         self.send(request, Repeat::Unsafe).await.map(drop)
+    }
+
+    /// Makes a new data key and seals every secret with it.
+    pub async fn rotate_data_key(&self) -> Result<DataKeyRotated, ClientError> {
+        self.ask(self.post(self.at(["v1", "data-key", "rotate"])), Repeat::Unsafe).await
     }
 
     /// Seals the keys of the database with a new root key.

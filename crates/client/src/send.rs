@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use punctual_api::{ErrorKind, Problem};
+use punctual_api::{ErrorKind, NAMESPACE_HEADER, Problem};
 use reqwest::header::AUTHORIZATION;
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
 use serde::Serialize;
@@ -70,6 +70,9 @@ impl Client {
         *request.url_mut() = self.redirected(request.url());
         if let Some(token) = &self.tokens[self.place()] {
             request.headers_mut().insert(AUTHORIZATION, token.clone());
+        }
+        if let Some(namespace) = &self.namespace {
+            request.headers_mut().insert(NAMESPACE_HEADER, namespace.clone());
         }
         let (method, url) = (request.method().clone(), request.url().clone());
         let begun = Instant::now();

@@ -13,7 +13,7 @@ use punctual_core::shard::event::{Event, LoadedSchedule, TakenSchedules};
 use punctual_core::shard::write::Epoch;
 use punctual_core::shard::{Config, Owner};
 use punctual_core::task::{Probe, Run, Task, TaskSpec};
-use punctual_core::{ScheduleId, ServerId, ShardId, TaskId, Timestamp};
+use punctual_core::{NamespaceId, ScheduleId, ServerId, ShardId, TaskId, Timestamp};
 
 const SHARD: ShardId = ShardId(0);
 const PAGE: u64 = 1000;
@@ -50,6 +50,7 @@ fn main() {
 fn load(count: u64, expression: Expression, dates: usize) -> (Owner, usize) {
     let now = Timestamp::parse("2026-11-15T12:00:00Z").expect("a time");
     let task = Arc::new(Task {
+        namespace: NamespaceId::DEFAULT,
         id: TaskId::new(now, 1),
         name: None,
         revision: 1,

@@ -16,6 +16,7 @@ pub mod job;
 pub mod json;
 pub mod lifecycle;
 pub mod log;
+pub mod namespace;
 pub mod notice;
 pub mod random;
 pub mod retry;
@@ -37,4 +38,5 @@ pub use id::{
 };
 pub use job::{Counters, JobKey, JobRow};
 pub use lifecycle::JobState;
+pub use namespace::{NamespaceId, NamespaceName};
 pub use time::{Span, Timestamp};

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{ArtifactId, TaskId};
+use crate::namespace::NamespaceId;
 use crate::retry::RetryPolicy;
 pub use crate::run::{
     Binary, Email, Handler, HttpCall, Limits, Method, Network, Probe, Run, Slack, Telegram, default_http_timeout,
@@ -16,6 +17,9 @@ use crate::time::{Span, Timestamp};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {
     pub id: TaskId,
+    /// Its jobs are in the same one.
+    #[serde(default, skip_serializing_if = "NamespaceId::is_default")]
+    pub namespace: NamespaceId,
     /// `None` for the task of a one-off job.
     pub name: Option<String>,
     pub revision: u32,

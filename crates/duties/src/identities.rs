@@ -37,6 +37,9 @@ impl Duty for IdentityRefresh {
     }
 
     async fn tick(&mut self) -> Result<Next, TickError> {
+        if let Err(error) = self.app.refresh_namespaces().await {
+            tracing::debug!(%error, "namespaces cannot be read");
+        }
         // No back-off: while the database is away, a revocation that it knows of counts a second after it is back.
         if let Err(error) = self.app.refresh_identities().await {
             tracing::debug!(%error, "keys and sessions cannot be read");

@@ -39,7 +39,7 @@ impl WatchList {
         if !self.ticks.is_multiple_of(TICKS_PER_READING) {
             return Ok(self.last.late_after.clone());
         }
-        let rules = self.store.rules().await?;
+        let rules = self.store.rules(None).await?;
         Ok(late_limits(&rules.into_iter().map(|rule| rule.spec).collect::<Vec<_>>()))
     }
 }
@@ -57,7 +57,7 @@ impl Duty for WatchList {
 
     async fn tick(&mut self) -> std::result::Result<Next, TickError> {
         let late_after = self.late_after().await?;
-        let ailing = self.store.ailing(AILING_MAX).await?;
+        let ailing = self.store.ailing(None, AILING_MAX).await?;
         let watch = Watch { ailing: ailing.into_iter().map(|ailing| ailing.task).collect(), late_after };
         // Also when nothing has changed: the owner forgets ailing tasks that it is not told of.
         if watch != self.last || !watch.ailing.is_empty() {

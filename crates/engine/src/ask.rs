@@ -60,7 +60,7 @@ impl Engine {
             };
             let refused = |error: PlanError| Answer::from(ScheduleReply::Refused(error.to_string()));
             let calendars = plans.revision();
-            plans.plan(&edit.spec).map(|plan| Some(Made { plan, task, calendars })).map_err(refused)
+            plans.plan(task.namespace, &edit.spec).map(|plan| Some(Made { plan, task, calendars })).map_err(refused)
         };
         Ok(asks.iter().map(meaning).collect())
     }

@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, Weak};
 
-use punctual_core::TaskId;
 use punctual_core::id_map::IdMap;
 use punctual_core::schedule::recurrence::Calendar;
-use punctual_core::schedule::{Origin, OriginSchedule, Plan, PlanError};
+use punctual_core::schedule::{Origin, OriginSchedule, Plan, PlanError, StoredCalendar};
 use punctual_core::shard::event::LoadedSchedule;
 use punctual_core::task::Task;
+use punctual_core::{NamespaceId, TaskId};
 use punctual_store::{LoadedRow, Result, Store};
 
 use crate::tasks::TaskCache;
@@ -17,14 +17,19 @@ use crate::tasks::TaskCache;
 /// After so many new plans, those that nobody uses any more are forgotten.
 const SWEEP_EVERY: usize = 4096;
 
-type Calendars = Arc<BTreeMap<String, Arc<Calendar>>>;
+/// Those of each namespace, by their names.
+type Calendars = Arc<HashMap<NamespaceId, BTreeMap<String, Arc<Calendar>>>>;
+
+/// A calendar as others refer to it.
+type CalendarKey = (NamespaceId, String);
 
 #[derive(Default)]
 pub(crate) struct Plans(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    shared: HashMap<Arc<str>, Weak<Plan>>,
+    /// In another namespace the names of calendars mean others.
+    shared: HashMap<(NamespaceId, Arc<str>), Weak<Plan>>,
     made_since_sweep: usize,
     /// The calendars as they were read last.
     calendars: Calendars,
@@ -32,10 +37,9 @@ struct State {
     revision: u32,
     /// The generation of the store when the calendars were read: another instance of the database may count the same revisions again.
     generation: u64,
-    /// The revision of each calendar, by its name.
-    revisions: BTreeMap<String, u32>,
+    revisions: BTreeMap<CalendarKey, u32>,
     /// Calendars that changed, and how many more times their schedules are to be planned anew.
-    changed: BTreeMap<String, u32>,
+    changed: BTreeMap<CalendarKey, u32>,
 }
 
 /// What was planned by the old dates may be on its way to the owner when its schedules are planned anew. So
@@ -44,19 +48,21 @@ const REPLANS: u32 = 3;
 
 impl Plans {
     /// The plan of a spec. Whether hashed slots leave a schedule any date was judged when somebody wrote it.
-    pub(crate) fn plan(&self, spec: &Arc<str>) -> std::result::Result<Arc<Plan>, PlanError> {
+    pub(crate) fn plan(&self, namespace: NamespaceId, spec: &Arc<str>) -> std::result::Result<Arc<Plan>, PlanError> {
+        let key = (namespace, Arc::clone(spec));
         let calendars = {
             let state = self.0.lock().expect("no panic while the lock is held");
-            if let Some(plan) = state.shared.get(spec).and_then(Weak::upgrade) {
+            if let Some(plan) = state.shared.get(&key).and_then(Weak::upgrade) {
                 return Ok(plan);
             }
             Arc::clone(&state.calendars)
         };
-        let plan = Arc::new(Plan::read_shared(spec, &calendars)?);
+        let none = BTreeMap::new();
+        let plan = Arc::new(Plan::read_shared(spec, calendars.get(&namespace).unwrap_or(&none))?);
         let mut state = self.0.lock().expect("no panic while the lock is held");
         // Calendars may have been read anew meanwhile; then this plan is replaced soon.
         if Arc::ptr_eq(&calendars, &state.calendars) {
-            state.shared.insert(Arc::clone(spec), Arc::downgrade(&plan));
+            state.shared.insert(key, Arc::downgrade(&plan));
             state.made_since_sweep += 1;
             if state.made_since_sweep >= SWEEP_EVERY {
                 state.made_since_sweep = 0;
@@ -77,25 +83,26 @@ impl Plans {
             }
             Arc::clone(&state.calendars)
         };
-        let stored = store.calendars().await?;
+        let stored = store.calendars(None).await?;
         // What was read may be newer than the revision, which is then read again.
         let revision = stored.iter().map(|calendar| calendar.revision).max().unwrap_or(0).min(revision);
-        let revisions = stored.iter().map(|calendar| (calendar.name.clone(), calendar.revision)).collect();
-        let calendars: Calendars = Arc::new(
-            stored
-                .into_iter()
-                .map(|stored| {
-                    let calendar = Calendar { name: stored.name.clone(), dates: stored.dates };
-                    // One that has not changed stays the one that plans share.
-                    let shared = known.get(&stored.name).filter(|known| ***known == calendar).cloned();
-                    (stored.name, shared.unwrap_or_else(|| Arc::new(calendar)))
-                })
-                .collect(),
-        );
+        let revisions =
+            stored.iter().map(|calendar| ((calendar.namespace, calendar.name.clone()), calendar.revision)).collect();
+        let mut calendars: HashMap<NamespaceId, BTreeMap<String, Arc<Calendar>>> = HashMap::new();
+        let mut changed = Vec::new();
+        for StoredCalendar { namespace, name, dates, .. } in stored {
+            let calendar = Calendar { name: name.clone(), dates };
+            // One that has not changed stays the one that plans share.
+            let shared = known.get(&namespace).and_then(|known| known.get(&name)).filter(|known| ***known == calendar);
+            let calendar = shared.cloned().unwrap_or_else(|| {
+                changed.push((namespace, name.clone()));
+                Arc::new(calendar)
+            });
+            calendars.entry(namespace).or_default().insert(name, calendar);
+        }
         let mut state = self.0.lock().expect("no panic while the lock is held");
-        let known = std::mem::replace(&mut state.calendars, Arc::clone(&calendars));
-        let changed = calendars.iter().filter(|(name, calendar)| known.get(*name) != Some(calendar));
-        state.changed.extend(changed.map(|(name, _)| (name.clone(), REPLANS)));
+        state.calendars = Arc::new(calendars);
+        state.changed.extend(changed.into_iter().map(|key| (key, REPLANS)));
         (state.revision, state.revisions, state.generation) = (revision, revisions, generation);
         state.shared.retain(|_, plan| plan.upgrade().is_some_and(|plan| plan.spec.calendars.is_empty()));
         Ok(())
@@ -110,18 +117,18 @@ impl Plans {
     pub(crate) fn tell_again(&self, since: u32) {
         let mut state = self.0.lock().expect("no panic while the lock is held");
         let State { revisions, changed, .. } = &mut *state;
-        for (name, _) in revisions.iter().filter(|(_, revision)| **revision > since) {
-            changed.entry(name.clone()).or_insert(1);
+        for (key, _) in revisions.iter().filter(|(_, revision)| **revision > since) {
+            changed.entry(key.clone()).or_insert(1);
         }
     }
 
     /// The calendars whose schedules are to be planned anew.
-    pub(crate) fn changed(&self) -> Vec<String> {
+    pub(crate) fn changed(&self) -> Vec<CalendarKey> {
         self.0.lock().expect("no panic while the lock is held").changed.keys().cloned().collect()
     }
 
     /// Their schedules were planned anew, once.
-    pub(crate) fn replanned(&self, names: &[String]) {
+    pub(crate) fn replanned(&self, names: &[CalendarKey]) {
         let mut state = self.0.lock().expect("no panic while the lock is held");
         for name in names {
             if let Some(left) = state.changed.get_mut(name) {
@@ -140,7 +147,7 @@ impl Plans {
         if !row.edit.calendars.is_empty() {
             self.refresh(store).await?;
         }
-        let plan = self.plan(&row.edit.spec).ok();
+        let plan = self.plan(row.namespace, &row.edit.spec).ok();
         let last_success = row.state.last_success;
         Ok(plan.map(|plan| OriginSchedule { name: row.name.into(), plan, last_success }))
     }
@@ -158,12 +165,12 @@ impl Plans {
     }
 
     fn loaded(&self, row: LoadedRow, tasks: &IdMap<TaskId, Arc<Task>>) -> Option<LoadedSchedule> {
-        let LoadedRow { id, name, task, spec, priority, has_input, state } = row;
+        let LoadedRow { id, namespace, name, task, spec, priority, has_input, state } = row;
         let Some(task) = tasks.get(&task).cloned() else {
             tracing::error!(schedule = %name, %task, "the schedule's task is not in the store; it does not fire");
             return None;
         };
-        let plan = self.plan(&spec).unwrap_or_else(|error| {
+        let plan = self.plan(namespace, &spec).unwrap_or_else(|error| {
             tracing::error!(schedule = %name, %error, "the schedule cannot be planned; it does not fire");
             Arc::new(Plan::never())
         });
@@ -174,7 +181,7 @@ impl Plans {
 #[cfg(test)]
 mod tests {
     use punctual_core::Timestamp;
-    use punctual_core::schedule::{By, StoredCalendar};
+    use punctual_core::schedule::By;
     use punctual_store::Schedules;
     use punctual_store_tests::model::ModelStore;
 
@@ -187,7 +194,8 @@ mod tests {
     async fn put(store: &ModelStore, name: &str, day: u8) {
         let changed = By { at: Timestamp::EPOCH, who: "somebody".to_owned() };
         let dates = [format!("2026-12-{day:02}").parse().unwrap()].into();
-        let calendar = StoredCalendar { name: name.to_owned(), dates, revision: 0, changed };
+        let calendar =
+            StoredCalendar { namespace: NamespaceId::DEFAULT, name: name.to_owned(), dates, revision: 0, changed };
         store.put_calendar(calendar, None).await.unwrap();
     }
 
@@ -203,9 +211,10 @@ mod tests {
         let before = read().await;
         put(&store, "changes", 2).await;
         let after = read().await;
-        assert!(Arc::ptr_eq(&before["stays"], &after["stays"]));
-        assert_ne!(before["changes"], after["changes"]);
-        assert_eq!(plans.changed(), ["changes", "stays"], "both were new a moment ago");
+        assert!(Arc::ptr_eq(&before[&NamespaceId::DEFAULT]["stays"], &after[&NamespaceId::DEFAULT]["stays"]));
+        assert_ne!(before[&NamespaceId::DEFAULT]["changes"], after[&NamespaceId::DEFAULT]["changes"]);
+        let key = |name: &str| (NamespaceId::DEFAULT, name.to_owned());
+        assert_eq!(plans.changed(), [key("changes"), key("stays")], "both were new a moment ago");
     }
 
     #[tokio::test]
@@ -222,7 +231,7 @@ mod tests {
         plans.tell_again(plans.revision());
         assert!(plans.changed().is_empty());
         plans.tell_again(before);
-        assert_eq!(plans.changed(), ["new"]);
+        assert_eq!(plans.changed(), [(NamespaceId::DEFAULT, "new".to_owned())]);
         plans.replanned(&plans.changed());
         assert!(plans.changed().is_empty());
     }
@@ -232,7 +241,8 @@ mod tests {
         let plans = Plans::default();
         for cron in ["0 9 * * *", "H H * * *", "H H(0-7) * * H", "0 0 H(29-30) 2 *"] {
             // Each row brings a text of its own.
-            let made: Vec<Arc<Plan>> = (0..10).map(|_| plans.plan(&spec(cron)).unwrap()).collect();
+            let made: Vec<Arc<Plan>> =
+                (0..10).map(|_| plans.plan(NamespaceId::DEFAULT, &spec(cron)).unwrap()).collect();
             assert!(made.iter().all(|plan| Arc::ptr_eq(plan, &made[0])), "{cron}");
         }
         assert_eq!(plans.0.lock().unwrap().shared.len(), 4);

@@ -70,7 +70,13 @@ mod tests {
 
     async fn users(store: &ModelStore, count: usize) {
         let dates = ["2026-12-25".parse().unwrap()].into();
-        let calendar = StoredCalendar { name: CALENDAR.to_owned(), dates, revision: 0, changed: by("ada", 1) };
+        let calendar = StoredCalendar {
+            namespace: punctual_core::NamespaceId::DEFAULT,
+            name: CALENDAR.to_owned(),
+            dates,
+            revision: 0,
+            changed: by("ada", 1),
+        };
         store.put_calendar(calendar, None).await.unwrap();
         let spec = r#"{"when":{"rules":[{"cron":"0 9 * * *"}],"zone":"UTC"}}"#;
         let edit = ScheduleEdit { spec: spec.into(), calendars: vec![CALENDAR.to_owned()], ..edit(1) };

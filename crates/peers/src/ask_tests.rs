@@ -1,7 +1,7 @@
 use punctual_core::schedule::{NewSchedule, Overlap, ScheduleReply};
 use punctual_core::shard::event::Report;
 use punctual_core::task::Priority;
-use punctual_core::{JobState, ShardId, TaskId, Timestamp};
+use punctual_core::{JobState, NamespaceId, ShardId, TaskId, Timestamp};
 use punctual_proto::MESSAGE_BYTES_MAX;
 
 use super::*;
@@ -36,7 +36,12 @@ fn agent_ask(ask: AgentAsk) -> Ask {
 fn questions_survive_the_wire() {
     let commands =
         [Command::Delete, Command::Cancel, Command::RunNow, Command::Rerun, Command::RerunOnce(AttemptNo(4))];
-    let new = NewSchedule { id: schedule(), name: "nightly".to_owned(), edit: edit(Some(b"{\"a\":1}")) };
+    let new = NewSchedule {
+        namespace: NamespaceId::DEFAULT,
+        id: schedule(),
+        name: "nightly".to_owned(),
+        edit: edit(Some(b"{\"a\":1}")),
+    };
     let schedule_commands = [
         ScheduleCommand::Create(Box::new(new)),
         ScheduleCommand::Edit { revision: Some(4), edit: Box::new(edit(None)) },
@@ -99,6 +104,7 @@ fn answers_survive_the_wire() {
 fn what_an_agent_is_to_run_survives_the_wire() {
     let run = serde_json::from_str(r#"{"probe":{}}"#).expect("a run");
     let task = punctual_core::task::Task {
+        namespace: NamespaceId::DEFAULT,
         id: TaskId::new(Timestamp::EPOCH, 1),
         name: Some("t".to_owned()),
         revision: 3,
@@ -141,7 +147,8 @@ fn what_is_no_question_is_refused() {
     let good = schedule_command_to_wire(schedule(), ScheduleCommand::Delete, "me".to_owned());
     let bad_id = wire::ScheduleCommand { schedule_id: Bytes::from_static(b"short"), ..good.clone() };
     let bad_json = wire::ScheduleCommand { command: Bytes::from_static(b"{"), ..good };
-    let new = NewSchedule { id: schedule(), name: "nightly".to_owned(), edit: edit(None) };
+    let new =
+        NewSchedule { namespace: NamespaceId::DEFAULT, id: schedule(), name: "nightly".to_owned(), edit: edit(None) };
     let other = ScheduleId::new(Timestamp::EPOCH, ShardId(4), 1);
     let misplaced = schedule_command_to_wire(other, ScheduleCommand::Create(Box::new(new)), "me".to_owned());
     for bad in [bad_id, bad_json, misplaced] {
@@ -155,7 +162,7 @@ fn what_is_no_question_is_refused() {
 fn create(number: u64, input_len: usize) -> Ask {
     let id = ScheduleId::new(Timestamp::EPOCH, ShardId(0), number);
     let edit = ScheduleEdit { input: Some(vec![b'7'; input_len].into()), ..edit(None) };
-    let new = NewSchedule { id, name: format!("s{number}"), edit };
+    let new = NewSchedule { namespace: NamespaceId::DEFAULT, id, name: format!("s{number}"), edit };
     Ask::Schedule { id, command: ScheduleCommand::Create(Box::new(new)), who: "local".to_owned() }
 }
 

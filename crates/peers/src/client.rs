@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use punctual_app::{InvitedWorkers, Peer, PeerChanges, PeerError, PeerKey, Peers, Pulse, WorkersThere};
+use punctual_core::namespace::NamespaceId;
 use punctual_core::shard::{AgentAsk, Answer, Ask, WorkersWanted};
 use punctual_core::{JobId, JobRow, ServerId, ShardId, Span, TaskId};
 use punctual_engine::{Clock, Runs};
@@ -165,8 +166,9 @@ impl Peers for GrpcPeers {
         watch::changes(stream.await?, LOOK_LIMIT).await.map_err(|reason| failed(peer, reason))
     }
 
-    async fn task_changed(&self, peer: &Peer, id: TaskId, name: &str) -> Result<(), PeerError> {
-        let request = wire::TaskChangedRequest { task_id: id_bytes(id.to_bytes()), name: name.to_owned() };
+    async fn task_changed(&self, peer: &Peer, id: TaskId, namespace: NamespaceId, name: &str) -> Result<(), PeerError> {
+        let task_id = id_bytes(id.to_bytes());
+        let request = wire::TaskChangedRequest { task_id, name: name.to_owned(), namespace: namespace.0 };
         let reply = self
             .call(peer, LOOK_LIMIT, request, |mut client, request| async move { client.task_changed(request).await });
         reply.await.map(drop)

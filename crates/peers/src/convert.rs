@@ -3,6 +3,7 @@
 use prost::bytes::Bytes;
 use punctual_app::{InvitedWorkers, WorkerRequest};
 use punctual_core::job::Input;
+use punctual_core::namespace::{NamespaceId, ServedNamespaces};
 use punctual_core::schedule::Source;
 use punctual_core::shard::event::{Change, WorkerSpec};
 use punctual_core::shard::{LiveView, PoolWanted, Who, WorkerNeeds, WorkerStatus, WorkersWanted};
@@ -101,12 +102,14 @@ pub(crate) fn change_to_wire(change: &Change) -> wire::Change {
         state: change.state.as_str().to_owned(),
         attempt: change.attempt.map(|attempt| attempt.0),
         at: change.at.as_micros(),
+        namespace: change.namespace.map(|namespace| namespace.0),
     }
 }
 
 pub(crate) fn change_from_wire(change: &wire::Change) -> Result<Change, BadMessage> {
     Ok(Change {
         id: job_id(&change.job_id)?,
+        namespace: change.namespace.map(NamespaceId),
         state: state(&change.state)?,
         attempt: change.attempt.map(AttemptNo),
         at: time(change.at)?,
@@ -114,10 +117,16 @@ pub(crate) fn change_from_wire(change: &wire::Change) -> Result<Change, BadMessa
 }
 
 pub(crate) fn worker_to_wire((status, info): (WorkerStatus, WorkerInfo)) -> wire::WorkerInfo {
+    let (serves_only_namespaces, namespaces) = match info.spec.namespaces {
+        ServedNamespaces::All => (false, Vec::new()),
+        ServedNamespaces::Only(served) => (true, served.into_iter().map(|namespace| namespace.0).collect()),
+    };
     wire::WorkerInfo {
         worker_id: id_bytes(status.id.to_bytes()),
         name: info.name,
         version: info.version,
+        serves_only_namespaces,
+        namespaces,
         is_connected: status.is_connected,
         queues: info.spec.queues,
         capabilities: info.spec.capabilities,
@@ -138,7 +147,12 @@ pub(crate) fn worker_from_wire(worker: wire::WorkerInfo) -> Result<(WorkerStatus
         running: worker.running,
         seen_at: time(worker.seen_at)?,
     };
+    let namespaces = match worker.serves_only_namespaces {
+        true => ServedNamespaces::Only(worker.namespaces.into_iter().map(NamespaceId).collect()),
+        false => ServedNamespaces::All,
+    };
     let spec = WorkerSpec {
+        namespaces,
         queues: worker.queues,
         capabilities: worker.capabilities,
         labels: worker.labels.into_iter().collect(),
@@ -150,13 +164,14 @@ pub(crate) fn worker_from_wire(worker: wire::WorkerInfo) -> Result<(WorkerStatus
 }
 
 pub(crate) fn needs_to_wire(needs: WorkerNeeds) -> wire::WorkerNeeds {
-    let WorkerNeeds { queue, capability, labels } = needs;
-    wire::WorkerNeeds { queue, capability, labels: labels.into_iter().collect() }
+    let WorkerNeeds { namespace, queue, capability, labels } = needs;
+    wire::WorkerNeeds { queue, capability, labels: labels.into_iter().collect(), namespace: namespace.0 }
 }
 
 fn needs_from_wire(needs: Option<wire::WorkerNeeds>) -> Result<WorkerNeeds, BadMessage> {
-    let wire::WorkerNeeds { queue, capability, labels } = needs.ok_or(BadMessage("it does not say what it needs"))?;
-    Ok(WorkerNeeds { queue, capability, labels: labels.into_iter().collect() })
+    let needs = needs.ok_or(BadMessage("it does not say what it needs"))?;
+    let wire::WorkerNeeds { queue, capability, labels, namespace } = needs;
+    Ok(WorkerNeeds { namespace: NamespaceId(namespace), queue, capability, labels: labels.into_iter().collect() })
 }
 
 pub(crate) fn request_to_wire(request: WorkerRequest) -> wire::WorkerRequest {
@@ -248,12 +263,20 @@ mod tests {
             worker_is_connected: false,
         };
         assert_eq!(running_from_wire(&running_to_wire(&view)), Ok(view));
-        let change = Change { id: job(), state: JobState::Running, attempt: Some(AttemptNo(1)), at: Timestamp::EPOCH };
+        let namespace = Some(NamespaceId(7));
+        let change = Change {
+            id: job(),
+            namespace,
+            state: JobState::Running,
+            attempt: Some(AttemptNo(1)),
+            at: Timestamp::EPOCH,
+        };
         assert_eq!(change_from_wire(&change_to_wire(&change)), Ok(change));
     }
     #[test]
     fn what_a_server_wants_of_others_survives_the_wire() {
         let needs = WorkerNeeds {
+            namespace: NamespaceId(7),
             queue: "q".to_owned(),
             capability: "probe".to_owned(),
             labels: [("gpu".to_owned(), "yes".to_owned())].into(),

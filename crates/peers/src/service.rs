@@ -1,5 +1,6 @@
 //! Answers the other servers of the cluster.
 
+use punctual_core::namespace::NamespaceId;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -93,9 +94,9 @@ impl Peer for PeerService {
         request: Request<wire::TaskChangedRequest>,
     ) -> Result<Response<wire::TaskChangedReply>, Status> {
         let asked = self.known(&request)?;
-        let wire::TaskChangedRequest { task_id, name } = request.into_inner();
+        let wire::TaskChangedRequest { task_id, name, namespace } = request.into_inner();
         let id = convert::task_id(&task_id).map_err(bad)?;
-        self.app.peer_task_changed(id, &name).await.map_err(refused)?;
+        self.app.peer_task_changed(id, NamespaceId(namespace), &name).await.map_err(refused)?;
         Ok(self.answer(asked, wire::TaskChangedReply {}))
     }
 

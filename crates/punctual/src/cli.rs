@@ -109,6 +109,9 @@ pub(crate) enum Command {
     /// Manage the people who may log in
     #[command(subcommand)]
     User(cmd::user::UserVerb),
+    /// Manage namespaces: tenants that share the cluster and see nothing of each other
+    #[command(subcommand)]
+    Namespace(cmd::namespace::NamespaceVerb),
     /// Manage sessions: who is logged in
     #[command(subcommand)]
     Session(cmd::session::SessionVerb),

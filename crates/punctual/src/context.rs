@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use punctual_client::Client;
+use punctual_core::namespace::{NamespaceName, NotANamespaceName};
 use punctual_worker::PlainHttp;
 use tracing_subscriber::EnvFilter;
 
@@ -59,8 +60,38 @@ impl Context {
 
     /// A client of the server at an address, with all that the settings say about servers.
     pub(crate) fn client_at(&self, url: &str) -> anyhow::Result<Client> {
+        let namespace = self.namespace()?;
+        Ok(self.client_of_cluster_at(url)?.in_namespace(namespace.as_deref()))
+    }
+
+    /// A client that asks in no particular namespace.
+    pub(crate) fn client_of_cluster(&self) -> anyhow::Result<Client> {
+        self.client_of_cluster_at(&self.config.server()?)
+    }
+
+    fn client_of_cluster_at(&self, url: &str) -> anyhow::Result<Client> {
         let token = self.token_source()?;
         Ok(self.client_without_token_at(url)?.with_tokens(|url| token(url)))
+    }
+
+    /// Those that a flag, the environment or the context names.
+    pub(crate) fn namespaces(&self) -> anyhow::Result<Vec<String>> {
+        let named = self.config.namespace()?.unwrap_or_default();
+        let names = named.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned);
+        let names: Vec<String> = names.collect();
+        if let Some(bad) = names.iter().find(|name| name.parse::<NamespaceName>().is_err()) {
+            return Err(self.config.refused("namespace", format!("`{bad}` {NotANamespaceName}")));
+        }
+        Ok(names)
+    }
+
+    /// The one in which this command works; `None` for that of the credential.
+    fn namespace(&self) -> anyhow::Result<Option<String>> {
+        let mut names = self.namespaces()?;
+        if names.len() > 1 {
+            return Err(usage("a command works in one namespace", "name one with --namespace"));
+        }
+        Ok(names.pop())
     }
 
     /// For a login, which shows no other credential.
@@ -111,6 +142,11 @@ impl Context {
     /// The server that a flag or the environment names.
     pub(crate) fn given_server(&self) -> anyhow::Result<Option<String>> {
         self.config.given("server").is_some().then(|| self.config.server()).transpose()
+    }
+
+    /// The namespace that a flag or the environment names.
+    pub(crate) fn given_namespace(&self) -> anyhow::Result<Option<String>> {
+        if self.config.given("namespace").is_some() { self.namespace() } else { Ok(None) }
     }
 
     /// The file of authorities that a flag or the environment names, as it is found from everywhere.
@@ -174,6 +210,9 @@ fn chosen_context(command: &Command, config: &mut Config) -> anyhow::Result<Opti
     let is_followed = config.given("server").is_none_or(|given| given == context.server);
     if let Some(path) = context.ca_file.as_ref().filter(|_| is_followed) {
         values.push(("ca_file", path.display().to_string()));
+    }
+    if let Some(namespace) = context.namespace.as_ref().filter(|_| is_followed) {
+        values.push(("namespace", namespace.clone()));
     }
     config.adopt(name, &values);
     Ok(Some(ChosenContext { name: name.to_owned(), context: context.clone() }))

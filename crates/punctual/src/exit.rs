@@ -251,6 +251,12 @@ fn hint(kind: ErrorKind) -> Hint {
         ErrorKind::LoginFailed => Command("try again; an administrator can set a new password"),
         ErrorKind::TooManyLogins => Server("wait a moment and try again"),
         ErrorKind::KeyNotFound => Command("see what there is with `punctual key list`"),
+        ErrorKind::NamespaceNotFound => {
+            Command("see what there is with `punctual namespace list`, and choose one with --namespace")
+        }
+        ErrorKind::NamespaceExists => Command("choose another name, or use that one with --namespace"),
+        ErrorKind::NamespaceInUse => Server("delete what is in it first"),
+        ErrorKind::TooManyNamespaces => Command("delete those that nobody needs with `punctual namespace delete`"),
         ErrorKind::UserNotFound => Command("see what there is with `punctual user list`"),
         ErrorKind::SessionNotFound => Command("see what there is with `punctual session list`"),
         ErrorKind::KeyExists => Command("choose another name, or replace it with `punctual key rotate`"),

@@ -146,9 +146,13 @@ pub(crate) const OF_USERS: Flags = &[
     ("/name", "the user's name"),
     ("/mail", "--mail"),
     ("/role", "--role"),
+    ("/namespace_roles", "--namespace-role"),
     ("/password", "the password"),
     ("/current", "the present password"),
 ];
+
+pub(crate) const OF_NAMESPACES: Flags =
+    &[("/name", "the namespace's name"), ("/description", "--description"), ("If-Match", "--if-revision")];
 
 pub(crate) const OF_CALENDARS: Flags = &[
     ("name", "the calendar's name"),
@@ -226,6 +230,11 @@ pub(crate) const CALENDAR_WORDS: Words = &[
     ("`zone`", "--zone"),
     ("send the dates as JSON: {\"dates\": [\"2026-12-25\"]}", "write the dates into a file, one a line"),
 ];
+
+pub(crate) const NAMESPACE_WORDS: Words = &[(
+    "GET /v1/namespaces lists yours; the header `Punctual-Namespace` chooses one",
+    "`punctual namespace list` shows yours; --namespace chooses one",
+)];
 
 pub(crate) const SECRET_WORDS: Words = &[
     ("or delete it anyway with force=true", "or delete it anyway with --force"),

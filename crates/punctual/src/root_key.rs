@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use punctual_app::{Entropy, RootKeySource, RootKeys, UnlockError};
+use punctual_app::{Entropy, NoRandomness, RootKeySource, RootKeys, UnlockError};
 use zeroize::Zeroizing;
 
 use crate::exit::{conflict, failed};
@@ -221,7 +221,7 @@ fn printed(line: &str) -> Result<Zeroizing<String>, String> {
 pub(crate) fn entropy() -> anyhow::Result<Entropy> {
     // A system that has none says so at the start.
     random::secret()?;
-    Ok(Arc::new(|| random::secret().expect("the operating system has had randomness before")))
+    Ok(Arc::new(|| random::secret().map_err(|_| NoRandomness)))
 }
 
 /// Why a server does not start, with what to do about it.
@@ -240,6 +240,7 @@ pub(crate) fn not_unlocked(error: UnlockError) -> anyhow::Error {
                  was changed; see docs/secrets.md"
             ),
         ),
+        UnlockError::NoRandomness(_) => failed(message, "look at the operating system: it cannot make keys"),
         UnlockError::Damaged { .. } => {
             conflict(message, "restore the database from a backup. Nothing was changed; see docs/secrets.md")
         }

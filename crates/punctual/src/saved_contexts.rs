@@ -43,14 +43,17 @@ pub(crate) struct SavedContext {
     /// Who logged in.
     #[serde(default)]
     pub(crate) user: Option<String>,
+    /// In which commands work.
+    #[serde(default)]
+    pub(crate) namespace: Option<String>,
 }
 
 impl fmt::Debug for SavedContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { server, ca_file, token, token_command, user } = self;
+        let Self { server, ca_file, token, token_command, user, namespace } = self;
         let token = token.as_ref().map(|_| "***");
         let command = token_command.as_ref().map(|_| "***");
-        f.debug_tuple("SavedContext").field(&(server, ca_file, token, command, user)).finish()
+        f.debug_tuple("SavedContext").field(&(server, ca_file, token, command, user, namespace)).finish()
     }
 }
 
@@ -155,7 +158,7 @@ impl SavedContexts {
         let quoted = |text: &str| serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f");
         let current = self.current.iter().map(|name| format!("current = {}\n", quoted(name)));
         let contexts = self.contexts.iter().map(|(name, context)| {
-            let SavedContext { server, ca_file, token, token_command, user } = context;
+            let SavedContext { server, ca_file, token, token_command, user, namespace } = context;
             let ca_file = ca_file.as_ref().map(|path| path.display().to_string());
             let fields = [
                 ("server", Some(server)),
@@ -163,6 +166,7 @@ impl SavedContexts {
                 ("token", token.as_ref()),
                 ("token_command", token_command.as_ref()),
                 ("user", user.as_ref()),
+                ("namespace", namespace.as_ref()),
             ];
             let lines = fields.into_iter().filter_map(|(key, value)| Some(format!("{key} = {}\n", quoted(value?))));
             format!("\n[contexts.{}]\n{}", quoted(name), lines.collect::<String>())
@@ -275,6 +279,7 @@ mod tests {
             ca_file: Some("/a b/\"ü\"\u{7f}\\.pem".into()),
             token_command: Some("pass 'x' | head -1\n\t# \u{1}".to_owned()),
             user: Some("ana".to_owned()),
+            namespace: Some("team-a".to_owned()),
             ..context(None)
         };
         let odd = SavedContexts { current: None, contexts: [("127.0.0.1:8020".to_owned(), odd)].into() };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use punctual_app::{KnownAuthorities, PeerKey, Throttle};
+use punctual_app::{Entropy, KnownAuthorities, PeerKey, Throttle};
 use punctual_core::{ServerId, Span, Timestamp};
 use punctual_peers::PeerTls;
 use punctual_pki::{
@@ -43,6 +43,7 @@ pub(crate) struct ServerSide {
 struct Upkeep {
     store: Arc<dyn Store>,
     key: PeerKey,
+    entropy: Entropy,
     server: ServerId,
     /// What the server's certificate names.
     hosts: Vec<String>,
@@ -63,6 +64,7 @@ impl ServerSide {
         settings: &ServerSettings,
         store: &Arc<dyn Store>,
         key: &PeerKey,
+        entropy: &Entropy,
         server: ServerId,
     ) -> anyhow::Result<Option<Self>> {
         let files = match (settings.tls, &settings.tls_cert, &settings.tls_key) {
@@ -73,7 +75,8 @@ impl ServerSide {
         let now = clock::now();
         let mut files = files.map(|(certificate, key)| CertificateFiles::new(certificate, key));
         let from_files = files.as_mut().map(|files| first(files, now)).transpose()?;
-        let authorities = KnownAuthorities::load_or_make(&**store, key, now).await.context("cannot start TLS")?;
+        let authorities = KnownAuthorities::load_or_make(&**store, key, entropy, now).await;
+        let authorities = authorities.context("cannot start TLS")?;
         let mut hosts = settings.hosts();
         hosts.extend(["localhost", "127.0.0.1", "::1"].map(str::to_owned));
         hosts.sort();
@@ -93,6 +96,7 @@ impl ServerSide {
         let state = Upkeep {
             store: Arc::clone(store),
             key: key.clone(),
+            entropy: Arc::clone(entropy),
             server,
             hosts,
             files,
@@ -191,7 +195,7 @@ impl Upkeep {
     }
 
     async fn look_at_authorities(&mut self, now: Timestamp) -> bool {
-        match KnownAuthorities::load_or_make(&*self.store, &self.key, now).await {
+        match KnownAuthorities::load_or_make(&*self.store, &self.key, &self.entropy, now).await {
             Ok(found) => {
                 let is_new = found.certificates() != self.authorities.certificates();
                 self.authorities = found;

@@ -98,7 +98,7 @@ pub(crate) async fn run_server(
     let blobs = open_storage(&settings, secret)?;
     let config = engine_config(&settings, address, [numbers(), numbers()]);
     let server = config.server;
-    let tls = ServerSide::start(&settings, &store, &key, server).await?;
+    let tls = ServerSide::start(&settings, &store, &key, &entropy, server).await?;
     let network = Network {
         tls: tls.as_ref().map(|side| Arc::clone(&side.tls)),
         hosts: served_hosts(&settings).into(),
@@ -121,6 +121,7 @@ pub(crate) async fn run_server(
         worker_program,
         missed_after: settings.missed_after,
         log_limit: settings.log_limit,
+        request_rate: settings.request_rate,
         task_limits: settings.task_limits(),
         token_file: token_file.clone(),
     };
@@ -142,6 +143,7 @@ pub(crate) async fn run_server(
     });
     openid::set_up(&app, &settings.openid, engine.clock())?;
     // Whoever comes first with a key is not refused because nobody has looked yet.
+    app.refresh_namespaces().await.context("cannot read namespaces")?;
     app.refresh_identities().await.context("cannot read keys and sessions")?;
     let duties = punctual_duties::all(&punctual_duties::Context {
         app: app.clone(),

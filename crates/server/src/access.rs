@@ -6,7 +6,7 @@
 use axum::extract::{MatchedPath, Request};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderName, Method, header};
-use punctual_api::ErrorKind;
+use punctual_api::{ErrorKind, NAMESPACE_HEADER};
 use punctual_app::{App, AppError, SocketUser, Transport};
 use tonic::Code;
 
@@ -53,15 +53,15 @@ pub(crate) fn is_open(method: &Method, route: &str) -> bool {
 static FORWARDED: [HeaderName; 4] =
     [header::FORWARDED, header::VIA, HeaderName::from_static("x-forwarded-for"), HeaderName::from_static("x-real-ip")];
 
-/// Adds on whose behalf the request is made, and what the transport knows; `None` for an open route.
-pub(crate) fn establish(
-    app: &App,
-    request: &mut Request,
-    wire: Option<&Wire>,
-    forwarded: Option<&Forwarded>,
-) -> Result<Option<Asker>, AppError> {
+/// Adds what the transport knows.
+pub(crate) fn note_transport(request: &mut Request, wire: Option<&Wire>, forwarded: Option<&Forwarded>) {
     let transport = transport(request, wire, forwarded);
-    request.extensions_mut().insert(transport.clone());
+    request.extensions_mut().insert(transport);
+}
+
+/// Adds on whose behalf the request is made; `None` for an open route.
+pub(crate) fn establish(app: &App, request: &mut Request) -> Result<Option<Asker>, AppError> {
+    let transport = request.extensions().get::<Transport>().cloned().unwrap_or_default();
     let route = request.extensions().get::<MatchedPath>();
     if route.is_some_and(|route| is_open(request.method(), route.as_str())) {
         return Ok(None);
@@ -73,7 +73,8 @@ pub(crate) fn establish(
         request.extensions_mut().insert(asker.clone());
         return Ok(Some(asker));
     }
-    let asker = Asker::new(app.authenticate(&transport, bearer(request))?);
+    let namespace = namespace(request)?;
+    let asker = Asker::new(app.authenticate(&transport, bearer(request), namespace)?);
     request.extensions_mut().insert(asker.clone());
     Ok(Some(asker))
 }
@@ -98,6 +99,19 @@ fn bearer(request: &Request) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
+/// The namespace that a request names. One that cannot be read names none that there is.
+fn namespace(request: &Request) -> Result<Option<&str>, AppError> {
+    let mut values = request.headers().get_all(NAMESPACE_HEADER).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let once = values.next().is_none();
+    value
+        .to_str()
+        .ok()
+        .filter(|_| once)
+        .map(|name| Some(name.trim()))
+        .ok_or_else(|| AppError::field("Punctual-Namespace", "must be given once, and be the name of a namespace"))
+}
+
 /// The refusal in the words of the request's protocol.
 pub(crate) fn refusal(error: AppError, request: &Request) -> Response {
     let is_grpc = request.headers().get(header::CONTENT_TYPE);
@@ -106,6 +120,7 @@ pub(crate) fn refusal(error: AppError, request: &Request) -> Response {
         kind if kind.http_status() == 401 => Code::Unauthenticated,
         ErrorKind::WorkerRevoked | ErrorKind::WorkerNotEnrolled => Code::PermissionDenied,
         ErrorKind::Unavailable => Code::Unavailable,
+        ErrorKind::TooManyRequests => Code::ResourceExhausted,
         _ => return Refused(error).into_response(),
     };
     if !is_grpc {

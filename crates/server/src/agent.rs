@@ -106,7 +106,7 @@ pub(crate) async fn work(
     let files = app.agent_files(&work, &reached.url()).await?;
     let settings = app.settings();
     let Assignment { task, tracing_id, input, started_at, .. } = work.assignment;
-    let secrets = app.attempt_secrets(&task.spec.run).await;
+    let secrets = app.attempt_secrets(task.namespace, &task.spec.run).await;
     let (secrets, secrets_unavailable) = secrets_to_send(Some(&secrets));
     let over_at = started_at + task.spec.timeout;
     Ok(protobuf(&wire::AgentAttempt {

@@ -89,7 +89,7 @@ impl Audited {
         let outcome = error.map_or(AuditEvent::DONE, ErrorKind::code);
         let (object, before) = asker.notes.take();
         let object = object.or_else(|| self.object());
-        let event = AuditEvent::new(&asker.principal, action, outcome);
+        let event = asker.placed(AuditEvent::new(&asker.principal, action, outcome));
         let event = event.object(object.as_deref()).before(before.as_deref());
         if let Err(error) = self.app.record(event.clone()).await {
             tracing::error!(%error, ?event, "a change is missing in the audit log");
@@ -103,7 +103,9 @@ impl Audited {
         let Some(kind) = error.or(forbidden) else { return };
         let (action, object) = (self.action(), self.object());
         let event = match (&self.asker, kind) {
-            (Some(asker), ErrorKind::Forbidden) => AuditEvent::new(&asker.principal, action, kind.code()),
+            // A signed address or the token of an attempt that does not count.
+            (None, ErrorKind::Forbidden) => AuditEvent::by_nobody(self.address, action, kind.code()),
+            (Some(asker), ErrorKind::Forbidden) => asker.placed(AuditEvent::new(&asker.principal, action, kind.code())),
             (
                 _,
                 ErrorKind::Unauthenticated
@@ -111,7 +113,13 @@ impl Audited {
                 | ErrorKind::CredentialExpired
                 | ErrorKind::CredentialRevoked
                 | ErrorKind::LoginFailed
-                | ErrorKind::TooManyLogins,
+                | ErrorKind::TooManyLogins
+                | ErrorKind::ForbiddenHost
+                | ErrorKind::ForbiddenOrigin
+                | ErrorKind::BadSignature
+                | ErrorKind::UrlExpired
+                | ErrorKind::WorkerRevoked
+                | ErrorKind::WorkerNotEnrolled,
             ) => AuditEvent::by_nobody(self.address, action, kind.code()),
             _ => return,
         };

@@ -27,6 +27,7 @@ use crate::network::{Encryption, Link, Network, Wire};
 use crate::permit;
 use crate::problem::{self, Refused};
 use crate::proxies::Forwarded;
+use crate::rates::{self, Rates};
 use crate::request_id::RequestId;
 use crate::streams::{self, Place, Streams};
 use crate::{access, agent, answers, bodies, conditions, lists, oidc, unabandoned};
@@ -67,6 +68,7 @@ struct Guard {
     /// Not shed with requests: a heartbeat that is refused makes a living worker look dead, and what a peer passes on has
     /// had its place there.
     streams: Streams,
+    rates: Rates,
 }
 
 impl Guard {
@@ -114,7 +116,9 @@ fn is_file(request: &Request) -> bool {
 pub(crate) fn wrap(router: Router, app: App, network: Network, grpc_streams_max: usize) -> Router {
     let lane = || Arc::new(Semaphore::new(REQUESTS_MAX));
     let streams = Streams::new(grpc_streams_max);
-    let guard = Guard { app, network, requests: lane(), waits: lane(), agents: lane(), files: lane(), streams };
+    let rates = Rates::new(app.settings().request_rate);
+    let (requests, waits, agents, files) = (lane(), lane(), lane(), lane());
+    let guard = Guard { app, network, requests, waits, agents, files, streams, rates };
     router.layer(from_fn_with_state(Arc::new(guard), pass))
 }
 
@@ -147,9 +151,18 @@ async fn pass(State(guard): State<Arc<Guard>>, mut request: Request, next: Next)
     }
     let (mut busy, mut place) = (None, None);
     let mut begin = || busy = connection.map(Connection::busy);
+    access::note_transport(&mut request, wire, forwarded.as_ref());
     let established = check_host(&guard.network, wire, reached.as_ref())
         .and_then(|()| check_origin(request.headers(), reached.as_ref(), oidc::is_return(&request)))
-        .and_then(|()| access::establish(&guard.app, &mut request, wire, forwarded.as_ref()));
+        .and_then(|()| access::establish(&guard.app, &mut request));
+    let source = rates::source(&request);
+    let (admission, established) = match established {
+        Ok(asker) => match guard.rates.admit(&guard.app, asker.as_ref(), &source, request.uri().path()).await {
+            Ok(admission) => (admission, Ok(asker)),
+            Err(error) => (None, Err(error)),
+        },
+        Err(error) => (None, Err(error)),
+    };
     let asker = established.as_ref().ok().cloned().flatten();
     let refused = established.as_ref().err().map(|error| error.kind);
     if let (Some(connection), Some(_)) = (connection, &asker) {
@@ -186,7 +199,9 @@ async fn pass(State(guard): State<Arc<Guard>>, mut request: Request, next: Next)
             }
         }
     };
-    audited.answered(refused.or_else(|| audited::error_kind(&response)));
+    let failed = refused.or_else(|| audited::error_kind(&response));
+    audited.answered(failed);
+    let response = guard.rates.failed(&guard.app, source, audited.path(), failed, response).await;
     let response = match &asker {
         Some(asker) => permit::watched(&guard.app, asker, response),
         None => response,
@@ -199,6 +214,7 @@ async fn pass(State(guard): State<Arc<Guard>>, mut request: Request, next: Next)
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID, HeaderValue::from_str(request_id.as_str()).expect("hexadecimal digits"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    let response = rates::held_until_answered(response, admission);
     match busy {
         Some(busy) => busy.until_answered(response, place),
         None => response,

@@ -33,6 +33,7 @@ mod logs;
 #[cfg(test)]
 mod matrix;
 mod misfits;
+mod namespaces;
 mod network;
 mod nodes;
 mod not_tls;
@@ -45,6 +46,7 @@ mod permit;
 mod problem;
 mod proxies;
 mod range;
+mod rates;
 mod request_id;
 mod schedules;
 mod secrets;
@@ -121,6 +123,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(secrets::list))
         .routes(routes!(secrets::put, secrets::delete))
         .routes(routes!(secrets::rotate_root_key))
+        .routes(routes!(secrets::rotate_data_key))
         .routes(routes!(notifications::list))
         .routes(routes!(notifications::preview))
         .routes(routes!(notifications::read, notifications::put, notifications::delete))
@@ -151,6 +154,8 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(oidc::exchange))
         .routes(routes!(oidc::begin_device))
         .routes(routes!(oidc::poll_device))
+        .routes(routes!(namespaces::list, namespaces::create))
+        .routes(routes!(namespaces::read, namespaces::edit, namespaces::delete))
         .routes(routes!(nodes::workers))
         .routes(routes!(enrolments::list_tokens, enrolments::create_token))
         .routes(routes!(enrolments::delete_token))

@@ -1,8 +1,9 @@
 //! Every route and call against everybody who may send it. A route that is not in the table fails the test.
 
+mod tenants;
 #[path = "../../app/tests/world/mod.rs"]
 #[expect(dead_code, reason = "other tests use more of it")]
-mod world;
+pub(crate) mod world;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,9 +11,9 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, HttpBody as _};
 use http::{Request, Response, StatusCode, header};
-use punctual_api::{AuditExportQuery, AuditQuery};
-use punctual_app::{AuditVerifier, Principal, SocketUser, Transport};
-use punctual_core::access::{Right, Rights, Role};
+use punctual_api::{AuditExportQuery, AuditQuery, NamespaceRequest};
+use punctual_app::{AuditVerifier, Namespace, Principal, SocketUser, Transport};
+use punctual_core::access::{Reach, Right, Rights, Role};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
@@ -116,8 +117,14 @@ const TABLE: &[(&str, Needs)] = &[
     ("set_secret", right(Right::EditSecrets)),
     ("delete_secret", right(Right::EditSecrets)),
     ("rotate_root_key", right(Right::ManageCluster)),
+    ("rotate_data_key", right(Right::ManageCluster)),
     ("list_audit", right(Right::ReadAudit)),
     ("export_audit", right(Right::ReadAudit)),
+    ("list_namespaces", Anybody),
+    ("create_namespace", right(Right::ManageNamespaces)),
+    ("get_namespace", Anybody),
+    ("edit_namespace", right(Right::ManageNamespaces)),
+    ("delete_namespace", right(Right::ManageNamespaces)),
     ("list_workers", right(Right::ViewWorkers)),
     ("create_worker_token", right(Right::ManageWorkers)),
     ("list_worker_tokens", right(Right::ManageWorkers)),
@@ -277,6 +284,17 @@ async fn every_operation_is_closed_to_everybody_without_its_right() {
             let only = Rights::of(&[right]);
             senders.extend([(with_rights(only), true), (with_rights(Rights::all().without(only)), false)]);
             senders.extend(Role::ALL.map(|role| (with_rights(role.rights()), role.rights().contains(right))));
+            // The same of a namespace: nothing that is of the cluster.
+            let tenant = namespace_of(&world, TENANT).await;
+            // It has the lines of all namespaces.
+            let is_of_cluster = id == "export_audit";
+            senders.extend(Role::ALL.map(|role| {
+                let rights = role.rights_in_namespace();
+                let sender = Principal::made_up_in(tenant.clone(), "key:team-a/test", rights);
+                (Sender::Somebody(sender), rights.contains(right) && !is_of_cluster)
+            }));
+            let all = Principal::made_up_in(tenant.clone(), "key:team-a/test", Rights::all());
+            senders.push((Sender::Somebody(all), right.reach() == Reach::Namespace && !is_of_cluster));
         } else {
             senders.push((with_rights(Rights::NONE), true));
         }
@@ -288,6 +306,20 @@ async fn every_operation_is_closed_to_everybody_without_its_right() {
         }
     }
 }
+
+/// The namespace of this name, which is made if it is not there.
+async fn namespace_of(world: &World, name: &str) -> Namespace {
+    let local = Transport { socket_user: SocketUser::Own, ..Transport::default() };
+    let there = || world.app.authenticate(&local, None, Some(name)).map(|found| found.namespace().clone());
+    if let Ok(found) = there() {
+        return found;
+    }
+    let request = NamespaceRequest { name: name.to_owned(), description: None };
+    world.app.create_namespace(&by(&world.app), request).await.expect("a namespace");
+    there().expect("it is there")
+}
+
+const TENANT: &str = "team-a";
 
 #[tokio::test]
 async fn calls_of_workers_are_closed_to_everybody_who_is_none() {

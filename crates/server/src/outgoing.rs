@@ -163,7 +163,7 @@ impl SeenTasks {
         for assignment in batch.iter().flat_map(|outgoing| &outgoing.assignments) {
             let task = &assignment.task;
             if self.refers_to_secrets(task) && !secrets.contains_key(&(task.id, task.revision)) {
-                secrets.insert((task.id, task.revision), app.attempt_secrets(&task.spec.run).await);
+                secrets.insert((task.id, task.revision), app.attempt_secrets(task.namespace, &task.spec.run).await);
             }
         }
         secrets

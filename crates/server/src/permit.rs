@@ -17,7 +17,7 @@ use http::request::Parts;
 use http::{Extensions, HeaderMap, HeaderValue, header};
 use http_body::Frame;
 use punctual_api::ErrorKind;
-use punctual_app::{App, AppError, By, ChangeNotes, Permission, Principal};
+use punctual_app::{App, AppError, AuditEvent, By, ChangeNotes, Permission, Principal};
 use punctual_core::access::Rights;
 
 use tokio::time::{Instant, Interval, interval_at};
@@ -105,6 +105,12 @@ impl Asker {
 
     pub(crate) fn was_refused(&self) -> bool {
         self.was_refused.load(Ordering::Relaxed)
+    }
+
+    /// A line of the audit log about what it asked for. What only rights of the cluster permit is in no namespace.
+    pub(crate) fn placed(&self, event: AuditEvent) -> AuditEvent {
+        let asked = self.asked().unwrap_or_default();
+        if asked.intersection(Rights::IN_NAMESPACE).is_empty() { event } else { event.in_namespace_of(&self.principal) }
     }
 
     /// Whether the principal still has every right that was asked for.

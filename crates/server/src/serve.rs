@@ -41,6 +41,7 @@ const SEND_BUFFER_BYTES: usize = 64 << 10;
 
 static NOT_ACCEPTED: Throttle = Throttle::new(Duration::from_secs(10));
 static NO_HANDSHAKE: Throttle = Throttle::new(Duration::from_secs(10));
+static NO_TLS: Throttle = Throttle::new(Duration::from_secs(10));
 
 /// Serves until `shutdown` resolves, then lets open requests end.
 pub async fn serve(router: Router, listener: TcpListener, network: Network, shutdown: impl Future<Output = ()>) {
@@ -129,11 +130,17 @@ impl Served {
         let mut wire = Wire { user, address, local, encryption, certificate: None };
         let Some(tls) = tls else {
             if address.is_none_or(|address| !self.door.network.takes_plain_from(address)) {
+                if let Some(left_out) = NO_TLS.pass() {
+                    tracing::info!(?address, left_out, "a client without TLS is refused");
+                }
                 return not_tls::refuse_stranger(stream).await;
             }
             return self.answer(stream, wire).await;
         };
         if byte[0] != TLS_HANDSHAKE {
+            if let Some(left_out) = NO_TLS.pass() {
+                tracing::info!(?address, left_out, "a client without TLS is refused");
+            }
             return not_tls::refuse(stream, byte[0]).await;
         }
         let accepted = tokio::select! {

@@ -31,6 +31,11 @@ pub(crate) struct Place {
     _permit: OwnedSemaphorePermit,
 }
 
+/// Whether a call goes on for as long as its worker does.
+pub(crate) fn is_endless(path: &str) -> bool {
+    path.starts_with(WORKERS) && (path.ends_with("/Work") || path.ends_with("/Heartbeat"))
+}
+
 /// Whether a path is that of a call of workers or peers.
 pub(crate) fn is_call(path: &str) -> bool {
     path.starts_with(WORKERS) || is_of_peer(path)

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use punctual_app::permission::ServeJobs;
 use punctual_app::{App, By, CREDIT_MAX, Parting, Throttle, WorkerHello};
+use punctual_core::namespace::ServedNamespaces;
 use punctual_core::shard::event::{Report, StreamId, WorkerSpec};
 use punctual_core::{AttemptNo, JobId, ShardId, WorkerId};
 use punctual_engine::WorkerSession;
@@ -236,6 +237,8 @@ fn read_hello(hello: wire::Hello) -> Result<WorkerHello, Status> {
         host: Some(hello.host).filter(|host| !host.is_empty()),
         version: hello.version,
         spec: WorkerSpec {
+            // Its enrolment says which; a worker on this machine serves all.
+            namespaces: ServedNamespaces::All,
             queues: hello.queues,
             capabilities: hello.capabilities,
             labels: hello.labels.into_iter().collect(),

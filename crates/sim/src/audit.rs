@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use punctual_core::task::Task;
 use punctual_core::{JobId, ShardId, Span};
 
 use crate::history::Fact;
@@ -45,10 +46,10 @@ impl Simulation {
             if job.key.due_at >= self.now || running.contains(&id) || task.waits_for.is_some() {
                 continue;
             }
-            if self.could_start(id, &task.spec.queue) {
+            if self.could_start(id, task) {
                 waits.insert(id);
             }
-            if self.could_be_reached(id.shard(), &task.spec.queue) {
+            if self.could_be_reached(id.shard(), task) {
                 far_waits.insert(id);
             }
         }
@@ -66,12 +67,13 @@ impl Simulation {
     }
 
     /// The job's shard has an owner, and that owner has an idle worker which serves the
-    /// queue. However many jobs of other queues wait, this one should not.
-    fn could_start(&self, id: JobId, queue: &str) -> bool {
+    /// queue and its namespace. However many jobs of others wait, this one should not.
+    fn could_start(&self, id: JobId, task: &Task) -> bool {
         self.servers.iter().filter(|server| server.health == Health::Up).any(|server| {
             let status = server.owner.worker_status();
             let is_idle = |worker: &crate::worker::Worker| {
-                worker.queues.iter().any(|served| served == queue)
+                worker.queues.contains(&task.spec.queue)
+                    && worker.namespaces.serves(task.namespace)
                     && worker.is_connected_to(server.place)
                     && status.iter().any(|seen| seen.id == worker.id && seen.is_connected && seen.running < seen.credit)
             };

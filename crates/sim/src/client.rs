@@ -181,6 +181,7 @@ impl Simulation {
             let shard = shard.unwrap_or_else(|| self.draw_shard());
             let priority = *self.rng.pick(&[0, 0, 0, 0, 1, 5, -3]);
             jobs.push(NewJob {
+                namespace: task.namespace,
                 id: JobId::new(due_at, shard, self.rng.next()),
                 task: task.id,
                 priority: Priority::new(priority).expect("it is a priority"),
@@ -237,7 +238,7 @@ impl Simulation {
         }
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
         let answer = IdempotentAnswer {
-            key: IdempotencyKey(no.0.to_string()),
+            key: IdempotencyKey { namespace: task.namespace, key: no.0.to_string() },
             fingerprint: [0; 32],
             answer: ids.iter().flat_map(|id| id.to_bytes()).collect::<Vec<u8>>().into(),
             now: self.now,

@@ -5,6 +5,7 @@ use punctual_core::credits::Expected;
 use punctual_core::server_choice::preferred;
 use punctual_core::shard::WorkersWanted;
 use punctual_core::shard::event::StreamId;
+use punctual_core::task::Task;
 use punctual_core::{ShardId, Span, WorkerId};
 
 use crate::coverage::Window;
@@ -122,10 +123,11 @@ impl Simulation {
 
     /// The job's shard has an owner, and some idle worker that serves the queue, connected to it or not. Servers ask for
     /// such workers, so the job must not wait for long.
-    pub(crate) fn could_be_reached(&self, shard: ShardId, queue: &str) -> bool {
+    pub(crate) fn could_be_reached(&self, shard: ShardId, task: &Task) -> bool {
         let is_idle = |worker: &crate::worker::Worker| {
             worker.health == Health::Up
-                && worker.queues.iter().any(|served| served == queue)
+                && worker.queues.contains(&task.spec.queue)
+                && worker.namespaces.serves(task.namespace)
                 && worker.running() < worker.slots as usize
         };
         self.owner_place(shard).is_some() && self.workers.iter().any(is_idle)

@@ -6,6 +6,7 @@ use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use punctual_core::attempt::{Details, Outcome};
+use punctual_core::namespace::ServedNamespaces;
 use punctual_core::notice::Notice;
 use punctual_core::schedule::{OccurrenceRow, ScheduleCommand, ScheduleReply};
 use punctual_core::shard::event::{Command, Reply, Token};
@@ -63,6 +64,7 @@ pub enum Fact {
 
     // The witness: the execution itself.
     Joined {
+        namespaces: ServedNamespaces,
         worker: WorkerId,
         slots: u32,
     },

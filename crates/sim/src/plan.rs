@@ -8,7 +8,7 @@ use punctual_core::attempt::FailureClass;
 use punctual_core::retry::{FailureClasses, RetryPolicy};
 use punctual_core::shard::Config;
 use punctual_core::task::{DeliveryMode, OnLost, Probe, Run, Task, TaskSpec};
-use punctual_core::{ArtifactId, Span, TaskId, Timestamp};
+use punctual_core::{ArtifactId, NamespaceId, Span, TaskId, Timestamp};
 
 use crate::options::{Options, Planted};
 use crate::rng::Rng;
@@ -189,6 +189,9 @@ fn draw_config(rng: &mut Rng, options: Options) -> Config {
     }
 }
 
+/// Another namespace than the default one.
+pub(crate) const TENANT: NamespaceId = NamespaceId(1);
+
 fn draw_task(rng: &mut Rng, number: u64) -> Task {
     let mut spec = TaskSpec::new(Run::Probe(Probe::default()));
     spec.queue = rng.pick(&QUEUES).to_string();
@@ -204,8 +207,10 @@ fn draw_task(rng: &mut Rng, number: u64) -> Task {
     spec.timeout = *rng.pick(&[Span::from_secs(4), Span::from_secs(10), Span::from_secs(20)]);
     spec.queue_timeout = *rng.pick(&[None, None, None, Some(Span::from_secs(2)), Some(Span::from_secs(15))]);
     spec.quiet = rng.percent(10);
+    let namespace = if rng.percent(30) { TENANT } else { NamespaceId::DEFAULT };
     let waits_for = rng.percent(20).then(|| ArtifactId::new(START, number));
     Task {
+        namespace,
         id: TaskId::new(START, number),
         name: Some(format!("task-{number}")),
         revision: 1,

@@ -124,7 +124,7 @@ impl Simulation {
     fn create(&mut self, task: Arc<Task>, name: String, edit: ScheduleEdit) {
         let shard = ShardId(self.rng.below(usize::from(self.plan.shards)) as u16);
         let id = ScheduleId::new(self.now, shard, self.rng.next());
-        let new = Box::new(NewSchedule { id, name, edit });
+        let new = Box::new(NewSchedule { namespace: task.namespace, id, name, edit });
         self.schedules.asked.insert(id, task);
         self.schedules.unconfirmed.insert(id, new.clone());
         self.ask_schedule(id, ScheduleCommand::Create(new));

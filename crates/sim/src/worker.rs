@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use punctual_core::attempt::Outcome;
 use punctual_core::credits::{Credits, Expected};
+use punctual_core::namespace::{NamespaceId, ServedNamespaces};
 use punctual_core::shard::Answer;
 use punctual_core::shard::event::{Assignment, Report, StreamId, WorkerSpec};
 use punctual_core::shard::write::Epoch;
@@ -22,7 +23,7 @@ use crate::coverage::Window;
 use crate::history::{ExecutionEnd, Fact};
 use crate::net::{ToServer, ToWorker};
 use crate::options::Planted;
-use crate::plan::{QUEUES, START, TaskBehavior};
+use crate::plan::{QUEUES, START, TENANT, TaskBehavior};
 use crate::server::ServerStep;
 use crate::simulation::{Action, Health, Node, Simulation};
 
@@ -36,6 +37,7 @@ pub(crate) struct Worker {
     pub(crate) frozen: Vec<WorkerStep>,
     pub(crate) slots: u32,
     pub(crate) queues: Vec<String>,
+    pub(crate) namespaces: ServedNamespaces,
     /// By the place of the server.
     pub(crate) links: Vec<Link>,
     pub(crate) held: BTreeMap<Key, HeldAttempt>,
@@ -95,6 +97,7 @@ impl Worker {
             frozen: Vec::new(),
             slots: 0,
             queues: Vec::new(),
+            namespaces: ServedNamespaces::All,
             links: (0..servers).map(|_| Link::default()).collect(),
             held: BTreeMap::new(),
             owners: BTreeMap::new(),
@@ -153,8 +156,12 @@ impl Simulation {
         let chosen = self.choose_servers(id);
         // Now and then fewer than there are servers.
         let slots = if self.rng.percent(15) { 1 } else { servers as i64 * self.rng.range(2, 5) } as u32;
-        // Two serve every queue, so that no job waits in vain.
+        // Two serve every queue and every namespace, so that no job waits in vain.
         let queues = if place < 2 || self.rng.percent(50) { &QUEUES[..] } else { &QUEUES[..1] };
+        let namespaces = match place < 2 || self.rng.percent(50) {
+            true => ServedNamespaces::All,
+            false => ServedNamespaces::Only([*self.rng.pick(&[NamespaceId::DEFAULT, TENANT])].into()),
+        };
         let worker = &mut self.workers[place];
         let mut links: Vec<Link> = (0..servers).map(|_| Link::default()).collect();
         for (link, before) in links.iter_mut().zip(&worker.links) {
@@ -174,9 +181,21 @@ impl Simulation {
             credits.add(server, Expected::Yes, self.now);
         }
         let down = Worker::down(place, servers);
-        *worker = Worker { id, life, health: Health::Up, slots, queues, links, held, died, credits, ..down };
+        *worker = Worker {
+            id,
+            life,
+            health: Health::Up,
+            slots,
+            queues,
+            namespaces: namespaces.clone(),
+            links,
+            held,
+            died,
+            credits,
+            ..down
+        };
         let node = worker.node();
-        self.note(Fact::Joined { worker: id, slots });
+        self.note(Fact::Joined { worker: id, slots, namespaces });
         for server in chosen {
             let delay = self.rng.millis(0, 1000);
             self.after(delay, Action::Worker(node, WorkerStep::Connect { server }));
@@ -295,6 +314,7 @@ impl Simulation {
         let is_named = |held: &HeldAttempt| !forgets || held.is_in_use();
         let held = worker.held.iter().filter(|(_, held)| is_named(held)).map(|(key, _)| *key).collect();
         let spec = WorkerSpec {
+            namespaces: worker.namespaces.clone(),
             queues: worker.queues.clone(),
             capabilities: vec!["probe".to_owned()],
             labels: BTreeMap::new(),

@@ -52,6 +52,7 @@ planted!(
     believing_a_hello_that_was_overtaken_is_found Planted::Core(Bug::LateHelloBelieved);
     taking_an_answer_for_that_of_another_lane_is_found Planted::Core(Bug::AnswersMixedUp);
     starting_without_the_file_is_found Planted::Core(Bug::FileNotAwaited);
+    starting_where_the_namespace_is_not_served_is_found Planted::Core(Bug::NamespaceIgnored);
     a_watermark_that_runs_ahead_is_found Planted::Core(Bug::WatermarkRunsAhead);
     planning_from_now_on_after_a_takeover_is_found Planted::Core(Bug::WatermarkIgnored);
     runs_of_a_schedule_that_meet_are_found Planted::Core(Bug::OverlapIgnored);

@@ -14,7 +14,7 @@ use punctual_core::schedule::{
 };
 use punctual_core::shard::write::{Batch, BatchSeq, Decision, FiredJob, ScheduleWrite, SharedBatch, Void, Write};
 use punctual_core::task::{Priority, Probe, Run, Task, TaskSpec};
-use punctual_core::{JobId, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp};
+use punctual_core::{JobId, NamespaceId, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp};
 use punctual_local_postgres::{Postgres, Settings};
 use punctual_store::{Applied, Leases, Owned, Schedules, Tasks, Transitions};
 use punctual_store_postgres::{Options, PostgresStore};
@@ -76,6 +76,7 @@ impl Bench {
     async fn new(store: PostgresStore, server: Postgres) -> Self {
         let (id, task) = (ServerId::new(now(), 1), TaskId::new(now(), 1));
         let noop = Task {
+            namespace: NamespaceId::DEFAULT,
             id: task,
             name: Some("noop".to_owned()),
             revision: 1,
@@ -111,6 +112,7 @@ impl Bench {
     fn add(&self, n: u64, id: ScheduleId) -> Write {
         let by = By { at: now(), who: "somebody@example.com".to_owned() };
         Write::Schedule(ScheduleWrite::Add(Arc::new(ScheduleRow {
+            namespace: NamespaceId::DEFAULT,
             id,
             name: format!("tenant-{:05}/report-{n:07}", n % 7919),
             edit: ScheduleEdit {

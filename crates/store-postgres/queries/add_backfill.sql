@@ -5,7 +5,7 @@
 -- Concurrency: after lock_count, so that the number does not grow.
 INSERT INTO backfill (
     id, schedule, schedule_name, spec, created_at, created_by, version,
-    state, reached, total, made, passed_over, succeeded, failed, cancelled, ended_at, ended_by, note
+    state, reached, total, made, passed_over, succeeded, failed, cancelled, ended_at, ended_by, note, namespace
 )
-SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $20
 WHERE (SELECT count(*) FROM backfill WHERE state = 1 AND ended_at IS NULL) < $19

@@ -6,18 +6,18 @@
 WITH kept AS (
     INSERT INTO schedule (
         shard, id, name, task, spec, priority, input, calendars, revision, since, paused_at, paused_by, pause_note,
-        skip_until, failures, runs, created_at, created_by, changed_at, changed_by
+        skip_until, failures, runs, created_at, created_by, changed_at, changed_by, namespace
     )
     SELECT shard, id, name, task, spec, priority, input, calendars::jsonb, revision, since, paused_at,
-           paused_by, pause_note, skip_until, failures, runs, created_at, created_by, changed_at, changed_by
+           paused_by, pause_note, skip_until, failures, runs, created_at, created_by, changed_at, changed_by, namespace
     FROM unnest(
         $1::smallint[], $2::uuid[], $3::text[], $4::uuid[], $5::text[], $6::smallint[], $7::bytea[], $8::text[],
         $9::integer[], $10::bigint[], $11::bigint[], $12::text[], $13::text[], $14::bigint[], $15::smallint[], $16::integer[],
-        $17::bigint[], $18::text[], $19::bigint[], $20::text[]
+        $17::bigint[], $18::text[], $19::bigint[], $20::text[], $21::integer[]
     ) AS new (
         shard, id, name, task, spec, priority, input, calendars,
         revision, since, paused_at, paused_by, pause_note, skip_until, failures, runs,
-        created_at, created_by, changed_at, changed_by
+        created_at, created_by, changed_at, changed_by, namespace
     )
     ON CONFLICT DO NOTHING
     RETURNING id, task

@@ -1,4 +1,4 @@
 -- Artifacts by their ids, in any order.
 -- Index: the primary key.
 -- Concurrency: a snapshot.
-SELECT id, name, size, sha256, state, at, detail, created_at, kind FROM artifact WHERE id = ANY ($1::uuid[])
+SELECT id, name, size, sha256, state, at, detail, created_at, kind, namespace FROM artifact WHERE id = ANY ($1::uuid[])

@@ -1,4 +1,4 @@
 -- One calendar.
 -- Index: the primary key.
 -- Concurrency: a snapshot.
-SELECT name, revision, changed_at, changed_by, dates FROM calendar WHERE name = $1
+SELECT name, revision, changed_at, changed_by, dates, namespace FROM calendar WHERE namespace = $2 AND name = $1

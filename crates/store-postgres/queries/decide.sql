@@ -27,13 +27,16 @@ WITH asked AS MATERIALIZED (
     -- IS TRUE keeps it from becoming a join, which would compare all with all: this way it is a look into a hash.
     SELECT * FROM asked WHERE ((schedule, at) IN (SELECT schedule, at FROM kept)) IS TRUE
 ), fired AS MATERIALIZED (
-    SELECT new.job, new.due_at, new.decided_at, task.number, new.shard, new.priority, new.source, schedule.input
+    SELECT new.job, new.due_at, new.decided_at, task.number, new.shard, new.priority, new.source, schedule.input,
+           nullif(task.namespace, 0) AS namespace
     FROM new JOIN task ON task.id = new.task
     LEFT JOIN schedule ON schedule.shard = new.shard
                       AND schedule.id = CASE WHEN new.has_input THEN new.schedule END
 ), made AS (
-    INSERT INTO job (id, due_at, submitted_at, task, next_attempt, shard, failures, node_failures, priority, moved, input, source)
-    SELECT job, due_at, decided_at, number, 1, shard, 0, 0, priority, false, input, source FROM fired
+    INSERT INTO job (id, due_at, submitted_at, task, next_attempt, shard, failures, node_failures, priority, moved, input, source,
+        namespace)
+    SELECT job, due_at, decided_at, number, 1, shard, 0, 0, priority, false, input, source, namespace
+    FROM fired
 ), used AS (
     UPDATE task SET used_until = latest.due_at
     FROM (SELECT number, max(due_at) AS due_at FROM fired GROUP BY number ORDER BY number) AS latest

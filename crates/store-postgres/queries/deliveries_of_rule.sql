@@ -2,5 +2,5 @@
 -- others would be read as well where there are few rules.
 -- Index: delivery_rule, in its order backwards.
 -- Concurrency: a snapshot.
-SELECT rule, at, job, events, summary FROM delivery
-WHERE rule >= $4 AND (rule, at, job) < ($4, $1, $2) ORDER BY rule DESC, at DESC, job DESC LIMIT $3
+SELECT rule, at, job, events, summary, namespace FROM delivery
+WHERE namespace = $5 AND rule >= $4 AND (rule, at, job) < ($4, $1, $2) ORDER BY rule DESC, at DESC, job DESC LIMIT $3

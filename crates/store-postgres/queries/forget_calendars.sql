@@ -1,9 +1,5 @@
--- Schedules are about to be edited or dropped and refer to no calendar for now.
--- Index: the primary keys.
--- Concurrency: under the shards' fences.
-DELETE FROM calendar_use USING (
-    SELECT schedule.id, jsonb_array_elements_text(schedule.calendars) AS calendar
-    FROM unnest($1::smallint[], $2::uuid[]) AS old (shard, id)
-    JOIN schedule ON schedule.shard = old.shard AND schedule.id = old.id
-) AS former
-WHERE calendar_use.calendar = former.calendar AND calendar_use.schedule = former.id
+-- Forgets which calendars schedules refer to.
+-- Index: calendar_use_schedule.
+-- Concurrency: under the shards' fences, before the schedules change.
+DELETE FROM calendar_use USING unnest($1::smallint[], $2::uuid[]) AS old (shard, id)
+WHERE calendar_use.schedule = old.id

@@ -1,4 +1,4 @@
--- Whether a key has this name and is neither revoked nor replaced.
+-- Whether a key of the namespace has this name and is neither revoked nor replaced.
 -- Index: identity_key_name.
 -- Concurrency: after next_identities_revision, so that it stays true.
-SELECT 1 FROM identity_key WHERE name = $1 AND revoked_at IS NULL AND replaced_by IS NULL
+SELECT 1 FROM identity_key WHERE namespace = $1 AND name = $2 AND revoked_at IS NULL AND replaced_by IS NULL

@@ -1,5 +1,5 @@
 -- Stores a key, unless there are as many as there can be.
--- Guarantees: one row, or none if there is no room; its name is that of no other key that is neither revoked nor replaced.
+-- Guarantees: one row, or none if there is no room; its name is that of no other key of its namespace that is neither revoked nor replaced.
 -- Index: the primary key, whose entries are counted.
 -- Concurrency: after next_identities_revision, so that the number stays true.
 INSERT INTO identity_key (id, changed, digest, name, namespace, rights, owner, created_at, created_by, expires_at)

@@ -1,4 +1,4 @@
--- As insert_jobs, for jobs without a tracing id, an input and a source, which most are.
+-- As insert_jobs, for jobs of the default namespace without a tracing id, an input and a source, which most are.
 -- Index: the primary key.
 -- Concurrency: not fenced: a new row disturbs no decision.
 INSERT INTO job (id, due_at, submitted_at, task, next_attempt, shard, failures, node_failures, priority, moved)

@@ -2,5 +2,5 @@
 -- Guarantees: one row, or none if there is no room.
 -- Index: the primary key, whose entries are counted.
 -- Concurrency: after lock_count, so that the number stays true.
-INSERT INTO notification_rule (name, spec, created_at, created_by, changed_at, changed_by, revision, version)
-SELECT $1, $2, $3, $4, $3, $4, 1, $6 WHERE (SELECT count(*) FROM notification_rule) < $5
+INSERT INTO notification_rule (name, spec, created_at, created_by, changed_at, changed_by, revision, version, namespace)
+SELECT $1, $2, $3, $4, $3, $4, 1, $6, $7 WHERE (SELECT count(*) FROM notification_rule) < $5

@@ -3,7 +3,7 @@
 -- Concurrency: a snapshot.
 SELECT history.id, task.id AS task, history.priority, history.next_attempt, history.failures, history.node_failures,
        history.submitted_at, history.tracing_id, history.state, history.finished_at, history.due_at, history.reason,
-       history.source, history.attempt, worker.id, server.id, history.picked_up_at, history.started_at, history.finished_at,
+       history.source, history.namespace, history.attempt, worker.id, server.id, history.picked_up_at, history.started_at, history.finished_at,
        history.ending, history.reason, history.details, history.log_path, history.log_bytes,
        history.due_at, history.input, history.output
 FROM history JOIN task ON task.number = history.task

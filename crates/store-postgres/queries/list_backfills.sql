@@ -2,5 +2,5 @@
 -- Index: the primary key, in its order backwards.
 -- Concurrency: a snapshot.
 SELECT id, schedule, schedule_name, spec, created_at, created_by, version,
-       state, reached, total, made, passed_over, succeeded, failed, cancelled, ended_at, ended_by, note
-FROM backfill WHERE id < $1 ORDER BY id DESC LIMIT $2
+       state, reached, total, made, passed_over, succeeded, failed, cancelled, ended_at, ended_by, note, namespace
+FROM backfill WHERE namespace = $3 AND id < $1 ORDER BY id DESC LIMIT $2

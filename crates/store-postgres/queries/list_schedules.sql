@@ -6,12 +6,12 @@
 -- Concurrency: a snapshot.
 SELECT schedule.id, schedule.name, schedule.task, schedule.spec, schedule.priority, schedule.input IS NOT NULL,
        schedule.revision, schedule.since, schedule.paused_at, schedule.paused_by, schedule.pause_note, schedule.skip_until,
-       schedule.runs, schedule.failures, schedule.last_success, schedule.calendars::text, schedule.created_at, schedule.created_by,
+       schedule.runs, schedule.failures, schedule.last_success, schedule.namespace, schedule.calendars::text, schedule.created_at, schedule.created_by,
        schedule.changed_at, schedule.changed_by, schedule.place = $4, schedule.fits
 FROM (
     SELECT *, row_number() OVER (ORDER BY name) AS place,
            $5::boolean IS NULL OR (paused_at IS NOT NULL) = $5 AS fits
-    FROM schedule WHERE name > $1 AND name >= $2 AND name < $3
+    FROM schedule WHERE namespace = $7 AND name > $1 AND name >= $2 AND name < $3
     ORDER BY name LIMIT $4
 ) AS schedule
 WHERE schedule.fits OR schedule.place = $4

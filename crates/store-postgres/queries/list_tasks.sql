@@ -1,6 +1,6 @@
 -- Live named tasks after a name. The empty text sorts before every name.
 -- Index: task_live_name, in its order.
 -- Concurrency: a snapshot.
-SELECT id, name, revision, created_at, updated_at, spec, CASE WHEN waits THEN artifact END FROM task
-WHERE NOT deleted AND name IS NOT NULL AND name > $1
+SELECT id, name, revision, created_at, updated_at, spec, CASE WHEN waits THEN artifact END, namespace FROM task
+WHERE namespace = $3 AND NOT deleted AND name IS NOT NULL AND name > $1
 ORDER BY name LIMIT $2

@@ -4,6 +4,6 @@
 -- Concurrency: a snapshot; only the owner changes them.
 SELECT schedule.id, schedule.name, schedule.task, schedule.spec, schedule.priority, schedule.input IS NOT NULL,
        schedule.revision, schedule.since, schedule.paused_at, schedule.paused_by, schedule.pause_note, schedule.skip_until,
-       schedule.runs, schedule.failures, schedule.last_success
+       schedule.runs, schedule.failures, schedule.last_success, schedule.namespace
 FROM schedule WHERE shard = $1 AND id > $2
 ORDER BY id LIMIT $3

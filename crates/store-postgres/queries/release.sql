@@ -22,13 +22,16 @@ WITH released AS (
               new.has_input, new.is_counted, new.place
 ), fired AS MATERIALIZED (
     SELECT released.job, released.due_at, released.decided_at, task.number, released.shard, released.priority,
-           released.source, schedule.input
+           released.source, schedule.input,
+           nullif(task.namespace, 0) AS namespace
     FROM released JOIN task ON task.id = released.task
     LEFT JOIN schedule ON schedule.shard = released.shard
                       AND schedule.id = CASE WHEN released.has_input THEN released.schedule END
 ), made AS (
-    INSERT INTO job (id, due_at, submitted_at, task, next_attempt, shard, failures, node_failures, priority, moved, input, source)
-    SELECT job, due_at, decided_at, number, 1, shard, 0, 0, priority, false, input, source FROM fired
+    INSERT INTO job (id, due_at, submitted_at, task, next_attempt, shard, failures, node_failures, priority, moved, input, source,
+        namespace)
+    SELECT job, due_at, decided_at, number, 1, shard, 0, 0, priority, false, input, source, namespace
+    FROM fired
 ), used AS (
     UPDATE task SET used_until = latest.due_at
     FROM (SELECT number, max(due_at) AS due_at FROM fired GROUP BY number ORDER BY number) AS latest

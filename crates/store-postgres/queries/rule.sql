@@ -1,5 +1,5 @@
 -- A rule.
 -- Index: the primary key.
 -- Concurrency: a snapshot.
-SELECT name, spec, revision, created_at, created_by, changed_at, changed_by, state, version
-FROM notification_rule WHERE name = $1
+SELECT name, spec, revision, created_at, created_by, changed_at, changed_by, state, version, namespace
+FROM notification_rule WHERE namespace = $2 AND name = $1

@@ -1,4 +1,4 @@
 -- The ids of schedules with these names.
 -- Index: schedule_name.
 -- Concurrency: a snapshot.
-SELECT name, id FROM schedule WHERE name = ANY ($1::text[])
+SELECT name, id FROM schedule WHERE namespace = $2 AND name = ANY ($1::text[])

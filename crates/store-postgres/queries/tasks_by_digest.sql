@@ -1,4 +1,6 @@
 -- The interned tasks with these contents.
 -- Index: UNIQUE (digest).
 -- Concurrency: a snapshot. Retention removes one only long after it was last used.
-SELECT digest, id, number, used_until FROM task WHERE digest = ANY ($1::bytea[])
+SELECT task.digest, task.id, task.number, task.used_until, task.namespace
+FROM unnest($1::bytea[], $2::integer[]) AS wanted (digest, namespace)
+JOIN task ON task.namespace = wanted.namespace AND task.digest = wanted.digest

@@ -3,5 +3,5 @@
 -- Index: artifact_content; the condition is its own, or it would not be used.
 -- Concurrency: waits for a change that is under way, and then looks again whether it was refused or removed.
 UPDATE artifact SET used_at = greatest(used_at, $3), at = CASE WHEN state = 1 THEN greatest(at, $4) ELSE at END
-WHERE sha256 = $1 AND size = $2 AND kind = $5 AND state <> 3
-RETURNING id, name, size, sha256, state, at, detail, created_at, kind
+WHERE namespace = $6 AND sha256 = $1 AND size = $2 AND kind = $5 AND state <> 3
+RETURNING id, name, size, sha256, state, at, detail, created_at, kind, namespace

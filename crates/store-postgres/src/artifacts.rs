@@ -2,14 +2,15 @@
 
 use async_trait::async_trait;
 use punctual_core::task::Task;
-use punctual_core::{ArtifactId, TaskId, Timestamp};
+use punctual_core::{ArtifactId, NamespaceId, TaskId, Timestamp};
 use punctual_store::{
     Arrival, Artifact, ArtifactChange, ArtifactKind, ArtifactState, Artifacts, CreatedArtifact, NewArtifact, Result,
     StoreError, Unfit, Waits,
 };
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
-use crate::codec::{self, Read, Uuid};
+use crate::codec::{self, Read, Uuid, namespace_number, rows_max};
 use crate::connection::Conn;
 use crate::tasks::read_task;
 use crate::trouble::Trouble;
@@ -43,12 +44,19 @@ impl Artifacts for PostgresStore {
         Ok(found)
     }
 
-    async fn list_artifacts(&self, after: Option<ArtifactId>, limit: usize) -> Result<Vec<Artifact>> {
-        self.page(sql!("list_artifacts"), after.map_or(Uuid([0xff; 16]), Uuid::from), limit).await
+    async fn list_artifacts(
+        &self,
+        namespace: NamespaceId,
+        after: Option<ArtifactId>,
+        limit: usize,
+    ) -> Result<Vec<Artifact>> {
+        let before = after.map_or(Uuid([0xff; 16]), Uuid::from);
+        self.page(sql!("list_artifacts"), &[&before, &rows_max(limit), &namespace_number(namespace)]).await
     }
 
     async fn pending_artifacts(&self, after: Option<ArtifactId>, limit: usize) -> Result<Vec<Artifact>> {
-        self.page(sql!("pending_artifacts"), after.map_or(Uuid([0; 16]), Uuid::from), limit).await
+        let after = after.map_or(Uuid([0; 16]), Uuid::from);
+        self.page(sql!("pending_artifacts"), &[&after, &rows_max(limit)]).await
     }
 
     async fn artifact_arrived(&self, id: ArtifactId, at: Timestamp, machine: Option<String>) -> Result<Arrival> {
@@ -94,11 +102,10 @@ impl Artifacts for PostgresStore {
 }
 
 impl PostgresStore {
-    async fn page(&self, text: &str, from: Uuid, limit: usize) -> Result<Vec<Artifact>> {
+    async fn page(&self, text: &str, wanted: &[&(dyn ToSql + Sync)]) -> Result<Vec<Artifact>> {
         self.open()?;
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let conn = self.shared.people_reads.take().await?;
-        let rows = conn.query(text, &[&from, &limit]).await?;
+        let rows = conn.query(text, wanted).await?;
         conn.done();
         Ok(rows.iter().map(read_artifact).collect::<Read<_>>()?)
     }
@@ -125,12 +132,12 @@ impl Fit {
     fn of(task: &Task, found: &[Artifact]) -> Self {
         let find = |id: ArtifactId| found.iter().find(|artifact| artifact.id == id);
         for file in task.spec.run.files() {
-            if let Err(unfit) = Unfit::of_file(find(file.artifact)) {
+            if let Err(unfit) = Unfit::of_file(task, find(file.artifact)) {
                 return Self::Unfit(file.artifact, unfit);
             }
         }
         let Some(id) = task.spec.run.artifact() else { return Self::Ready };
-        match Unfit::of_program(find(id)) {
+        match Unfit::of_program(task, find(id)) {
             Ok(Waits::No) => Self::Ready,
             Ok(Waits::Yes) => Self::Waits,
             Err(unfit) => Self::Unfit(id, unfit),
@@ -206,20 +213,25 @@ pub(crate) async fn first_unfit(conn: &Conn, tasks: impl Iterator<Item = &Task>)
 async fn create(conn: &Conn, new: &NewArtifact) -> Done<CreatedArtifact> {
     let size = i64::try_from(new.size).map_err(|_| Trouble::inconsistent("no file is so large"))?;
     let (digest, kind) = (&new.sha256[..], i16::from(new.kind as u8));
+    let namespace = namespace_number(new.namespace);
     let name = new.name.as_deref().map(codec::text);
     let (created_at, until) = (new.created_at.as_micros(), new.until.as_micros());
     for _ in 0..CREATE_TRIES {
-        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] = [&digest, &size, &created_at, &until, &kind];
+        let params: [&(dyn ToSql + Sync); 6] = [&digest, &size, &created_at, &until, &kind, &namespace];
         let known = conn.query_opt(sql!("use_artifact_by_content"), &params).await?;
         if let Some(row) = known {
             return Ok(CreatedArtifact::Known(read_artifact(&row)?));
         }
         let inserted = conn
-            .execute(sql!("insert_artifact"), &[&Uuid::from(new.id), &name, &size, &digest, &until, &created_at, &kind])
+            .execute(
+                sql!("insert_artifact"),
+                &[&Uuid::from(new.id), &name, &size, &digest, &until, &created_at, &kind, &namespace],
+            )
             .await?;
         if inserted == 1 {
             return Ok(CreatedArtifact::New(Artifact {
                 id: new.id,
+                namespace: new.namespace,
                 name,
                 size: new.size,
                 sha256: new.sha256,
@@ -288,8 +300,7 @@ async fn prune(conn: &Conn, before: Timestamp, now: Timestamp, limit: usize) -> 
 
 async fn prune_one(conn: &Conn, id: ArtifactId, before: Timestamp, now: Timestamp) -> Done<bool> {
     find(conn, sql!("lock_artifact"), id).await?;
-    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
-        [&Uuid::from(id), &before.as_micros(), &now.as_micros()];
+    let params: [&(dyn ToSql + Sync); 3] = [&Uuid::from(id), &before.as_micros(), &now.as_micros()];
     Ok(conn.execute(sql!("prune_artifact"), &params).await? == 1)
 }
 
@@ -312,6 +323,7 @@ fn read_artifact(row: &Row) -> Read<Artifact> {
     let sha256: &[u8] = codec::value(row, 3)?;
     Ok(Artifact {
         id: codec::artifact_id(row, 0)?,
+        namespace: codec::namespace(row, 9)?,
         name: codec::value(row, 1)?,
         size: codec::value::<i64>(row, 2)?.unsigned_abs(),
         sha256: sha256.try_into().map_err(|_| codec::unreadable(row, 3, "not a digest"))?,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use punctual_core::schedule::By;
-use punctual_core::{BackfillId, JobState, ScheduleId, Timestamp};
+use punctual_core::{BackfillId, JobState, NamespaceId, ScheduleId, Timestamp};
 use punctual_store::{
     BACKFILLS_MAX, BackfillProgress, BackfillRow, BackfillRun, BackfillState, BackfillStep, Backfilled, Backfills,
     NewJob, Result, Stepped, codes,
@@ -49,6 +49,7 @@ impl Backfills for PostgresStore {
 
     async fn list_backfills(
         &self,
+        namespace: NamespaceId,
         schedule: Option<ScheduleId>,
         before: Option<BackfillId>,
         limit: usize,
@@ -56,11 +57,13 @@ impl Backfills for PostgresStore {
         self.open()?;
         let before = before.map_or(LAST_ID, Uuid::from);
         let conn = self.shared.people_reads.take().await?;
+        let (limit, namespace) = (rows_max(limit), codec::namespace_number(namespace));
         let rows = match schedule.map(Uuid::from) {
             Some(schedule) => {
-                conn.query(sql!("list_backfills_of_schedule"), &[&before, &rows_max(limit), &schedule]).await?
+                let wanted: [&(dyn ToSql + Sync); 4] = [&before, &limit, &schedule, &namespace];
+                conn.query(sql!("list_backfills_of_schedule"), &wanted).await?
             }
-            None => conn.query(sql!("list_backfills"), &[&before, &rows_max(limit)]).await?,
+            None => conn.query(sql!("list_backfills"), &[&before, &limit, &namespace]).await?,
         };
         conn.done();
         Ok(rows.iter().map(read_backfill).collect::<Read<_>>()?)
@@ -120,7 +123,7 @@ impl Backfills for PostgresStore {
 
 /// In a transaction, to be rolled back unless it is done.
 async fn add(conn: &Conn, row: &BackfillRow) -> Done<bool> {
-    let BackfillRow { id, schedule, schedule_name, spec, created, version, progress } = row;
+    let BackfillRow { id, namespace, schedule, schedule_name, spec, created, version, progress } = row;
     let mut params: Vec<Param> = vec![
         Box::new(Uuid::from(*id)),
         Box::new(Uuid::from(*schedule)),
@@ -132,6 +135,7 @@ async fn add(conn: &Conn, row: &BackfillRow) -> Done<bool> {
     ];
     params.extend(progress_columns(progress));
     params.push(Box::new(rows_max(BACKFILLS_MAX)));
+    params.push(Box::new(codec::namespace_number(*namespace)));
     conn.run("BEGIN").await?;
     conn.query(sql!("lock_count"), &[&"backfills"]).await?;
     let added = conn.execute(sql!("add_backfill"), &borrowed(&params)).await? == 1;
@@ -220,6 +224,7 @@ fn progress_columns(progress: &BackfillProgress) -> [Param; 11] {
 fn read_backfill(row: &Row) -> Read<BackfillRow> {
     Ok(BackfillRow {
         id: codec::backfill_id(row, 0)?,
+        namespace: codec::namespace(row, 18)?,
         schedule: codec::schedule_id(row, 1)?,
         schedule_name: codec::value(row, 2)?,
         spec: codec::value(row, 3)?,

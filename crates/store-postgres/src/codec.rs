@@ -8,8 +8,8 @@ use punctual_core::schedule::{By, Source};
 use punctual_core::shard::write::Epoch;
 use punctual_core::task::Priority;
 use punctual_core::{
-    ArtifactId, AttemptNo, BackfillId, Counters, JobId, JobState, ScheduleId, ServerId, ShardId, TaskId, Timestamp,
-    WorkerId,
+    ArtifactId, AttemptNo, BackfillId, Counters, JobId, JobState, NamespaceId, ScheduleId, ServerId, ShardId, TaskId,
+    Timestamp, WorkerId,
 };
 use punctual_store::codes;
 use tokio_postgres::Row;
@@ -53,6 +53,16 @@ as_uuid!(ArtifactId, BackfillId, JobId, ScheduleId, TaskId, WorkerId, ServerId);
 /// Shards are numbered to 1,023.
 pub(crate) const fn shard_number(shard: ShardId) -> i16 {
     shard.0 as i16
+}
+
+/// PostgreSQL's numbers have a sign. The same bits read back as the same number.
+pub(crate) const fn namespace_number(namespace: NamespaceId) -> i32 {
+    namespace.0 as i32
+}
+
+/// Nothing is the default namespace.
+pub(crate) fn namespace_or_none(namespace: NamespaceId) -> Option<i32> {
+    namespace.or_none().map(|number| number as i32)
 }
 
 pub(crate) fn rows_max(limit: usize) -> i64 {
@@ -168,6 +178,11 @@ fn node<T>(row: &Row, column: usize, job: JobId, read: fn(&[u8]) -> Option<T>) -
 
 pub(crate) fn shard(row: &Row, column: usize) -> Read<ShardId> {
     Ok(ShardId(get::<i16>(row, column)? as u16))
+}
+
+/// Nothing is the default namespace.
+pub(crate) fn namespace(row: &Row, column: usize) -> Read<NamespaceId> {
+    Ok(get::<Option<i32>>(row, column)?.map_or(NamespaceId::DEFAULT, |number| NamespaceId(number as u32)))
 }
 
 /// Epochs rise from zero and never reach the sign.

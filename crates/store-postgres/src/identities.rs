@@ -176,9 +176,9 @@ async fn add_key(
             return Ok(KeyChange::Absent);
         }
     }
-    let KeyRow { id, digest, name, namespace, grant, owner, created, expires_at, .. } = key;
-    let name = codec::text(name);
-    if conn.query_opt(sql!("identity_key_name_taken"), &[&name]).await?.is_some() {
+    let KeyRow { id, digest, name, grant, owner, created, expires_at, .. } = key;
+    let (name, namespace) = (codec::text(name), key.namespace_text());
+    if conn.query_opt(sql!("identity_key_name_taken"), &[&namespace, &name]).await?.is_some() {
         return match replaces {
             None => Ok(KeyChange::NameTaken),
             Some(_) => Err(Trouble::inconsistent("a key is replaced by one of its own name")),
@@ -192,7 +192,7 @@ async fn add_key(
                 &changed,
                 &digest.0.as_slice(),
                 &name,
-                &codec::text(namespace),
+                &namespace,
                 &codec::text(grant),
                 &owner.map(number),
                 &created.at.as_micros(),
@@ -335,7 +335,7 @@ fn read_key(row: &Row) -> Read<KeyRow> {
         id: id(row, 0)?,
         digest: digest(row, 1)?,
         name: codec::value(row, 2)?,
-        namespace: codec::value(row, 3)?,
+        namespace: KeyRow::namespace_of_text(codec::value(row, 3)?),
         grant: codec::value(row, 4)?,
         owner: id_or_none(row, 5)?,
         created: codec::by(row, 6)?,

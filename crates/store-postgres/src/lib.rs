@@ -26,6 +26,7 @@ mod logs;
 mod members;
 mod memory;
 mod migrate;
+mod namespaces;
 mod nodes;
 mod notices;
 mod options;

@@ -39,6 +39,8 @@ const MIGRATIONS: &[Migration] = punctual_store::migrations![
     "0019_identities",
     "0020_audit",
     "0021_secrets",
+    "0022_namespaces",
+    "0023_namespace_roles",
     "0024_openid",
 ];
 

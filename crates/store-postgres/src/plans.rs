@@ -11,7 +11,7 @@ use crate::link::Origin;
 use crate::{Options, PostgresStore};
 
 /// Small tables are read through, and so is what the catalogue says.
-const SCANS: [&str; 15] = [
+const SCANS: [&str; 16] = [
     "acquire_shards",
     "take_shards",
     "renew_leases",
@@ -24,6 +24,7 @@ const SCANS: [&str; 15] = [
     "partitions",
     "prune_nodes",
     "calendars_revision",
+    "insert_namespace",
     "prune_identity_keys",
     "prune_identity_sessions",
     "prune_identity_users",
@@ -43,8 +44,9 @@ const SORTS: [&str; 11] = [
     "schedules_with_calendars",
 ];
 /// Run without the settings that make plans stay; they set their own.
-const MAINTENANCE: [&str; 24] = [
+const MAINTENANCE: [&str; 25] = [
     "prune_workers",
+    "prune_namespaces",
     "partitions",
     "prunable_jobs",
     "prunable_early_jobs",
@@ -151,6 +153,17 @@ async fn check_all(conn: &Conn, maintenance: &Conn, when: &str) {
         ("list_hot_traced", "Scan using job_tracing on job"),
         ("list_hot_traced_backwards", "Backward using job_tracing on job"),
         ("list_finished_traced", "tracing_id_id_idx on history_"),
+        ("list_hot_of_namespace", "Scan using job_namespace on job"),
+        ("list_hot_of_namespace_backwards", "Backward using job_namespace on job"),
+        ("list_finished_of_namespace", "namespace_id_idx on history_"),
+        ("list_finished_of_namespace_backwards", "namespace_id_idx on history_"),
+        ("namespace_contents", "job_namespace on job"),
+        ("namespaces", "namespace_pkey on namespace"),
+        ("prune_namespaces", "namespace_deleted on namespace"),
+        ("list_artifacts", "Backward using artifact_namespace on artifact"),
+        ("tasks_by_digest", "task_digest_key on task"),
+        ("idempotent_answers", "idempotency_pkey on idempotency"),
+        ("ailing_of_namespace", "Backward using ailing_namespace on ailing"),
         ("list_finished_of_task", "task_id_idx on history_"),
         ("list_finished_in_state", "state_id_idx on history_"),
         ("list_finished", "_id on history_"),
@@ -192,7 +205,7 @@ async fn check_all(conn: &Conn, maintenance: &Conn, when: &str) {
         ("prune_schedule_changes", "schedule_change_at"),
         ("schedules_with_calendars", "calendar_use_pkey on calendar_use"),
         ("calendar_users", "calendar_use_name on calendar_use"),
-        ("forget_calendars", "calendar_use_pkey on calendar_use"),
+        ("forget_calendars", "calendar_use_schedule on calendar_use"),
         ("sealed_keys", "sealed_key_pkey on sealed_key"),
         ("secrets", "secret_pkey on secret"),
         ("secrets_by_name", "secret_pkey on secret"),
@@ -211,12 +224,12 @@ async fn check_all(conn: &Conn, maintenance: &Conn, when: &str) {
         ("ailing", "Backward using ailing_last on ailing"),
         ("forget_ailing", "ailing_pkey on ailing"),
         ("prune_ailing", "ailing_last on ailing"),
-        ("deliveries", "Backward using delivery_pkey on delivery"),
+        ("deliveries", "Backward using delivery_namespace on delivery"),
         ("deliveries_of_rule", "Backward using delivery_rule on delivery"),
         ("prune_deliveries", "delivery_pkey on delivery"),
         ("add_backfill", "backfill_running on backfill"),
         ("running_backfills", "backfill_running on backfill"),
-        ("list_backfills", "Backward using backfill_pkey on backfill"),
+        ("list_backfills", "Backward using backfill_namespace on backfill"),
         ("list_backfills_of_schedule", "Backward using backfill_schedule on backfill"),
         ("end_backfill_runs", "backfill_run_pkey on backfill_run"),
         ("open_runs", "backfill_run_open on backfill_run"),
@@ -263,7 +276,7 @@ async fn check_columns_of_jobs(conn: &Conn) {
         let columns = statement.columns().iter().map(|column| column.name());
         compared += usize::from(check_columns(&name, &text, columns));
     }
-    assert_eq!(compared, 24);
+    assert_eq!(compared, 28);
 }
 
 const FILL: &str = "
@@ -285,9 +298,10 @@ const FILL: &str = "
          (SELECT substr(relname, 12)::bigint AS low FROM pg_inherits JOIN pg_class ON oid = inhrelid
           WHERE inhparent = 'occurrence'::regclass) AS every;
     INSERT INTO schedule_change (schedule, at, kind, who) SELECT gen_random_uuid(), n, 1, '' FROM generate_series(1, 1000) AS n;
+    INSERT INTO namespace SELECT n, 1, 0, 0, CASE WHEN n % 2 = 0 THEN n END, 'namespace-' || n, '', '', '{}' FROM generate_series(1, 1000) AS n;
     INSERT INTO sealed_key SELECT 'namespace/' || n, '\\x00', '\\x00' FROM generate_series(1, 100) AS n;
-    INSERT INTO secret SELECT n, n, 1, 'default', 'secret ' || n, '', '', '' FROM generate_series(1, 1000) AS n;
-    INSERT INTO secret_use SELECT id, 'default', 'secret ' || row_number() OVER (ORDER BY id) % 300 FROM task, generate_series(1, 3);
+    INSERT INTO secret SELECT n, n, 1, n % 3, 'secret ' || n, '', '', '' FROM generate_series(1, 1000) AS n;
+    INSERT INTO secret_use SELECT id, 0, 'secret ' || row_number() OVER (ORDER BY id) % 300 FROM task, generate_series(1, 3);
     INSERT INTO watermark SELECT n, 0 FROM generate_series(0, 3) AS n;
     INSERT INTO calendar SELECT 'calendar ' || n, n, 0, '', '[]' FROM generate_series(1, 100) AS n;
     INSERT INTO calendar_use SELECT 'holidays', id, shard, name FROM schedule;

@@ -52,6 +52,7 @@ impl PostgresStore {
         }
         conn.execute(sql!("prune_stale_outcomes_before"), &[&before.as_micros(), &SMALL_ROWS_MAX]).await?;
         conn.execute(sql!("prune_idempotency"), &[&now.as_micros(), &SMALL_ROWS_MAX]).await?;
+        conn.execute(sql!("prune_namespaces"), &[&before.as_micros()]).await?;
         prune_ledger(conn, &self.shared.memory.occurrence_partitions, before).await?;
         let mut rest = notices::prune(conn, before).await?;
         rest |= backfills::prune(conn, before).await?;

@@ -2,14 +2,15 @@
 
 use async_trait::async_trait;
 use punctual_core::Timestamp;
+use punctual_core::namespace::NamespaceId;
 use punctual_core::task::Task;
 use punctual_store::{
-    CLUSTER_SECRET, ClusterSecret, DEFAULT_NAMESPACE, Result, RootKeyId, SECRETS_MAX, SealedKey, SecretChange,
-    SecretRow, Secrets, StoreError, TASK_USE_STEP,
+    CLUSTER_SECRET, ClusterSecret, Result, RootKeyId, SECRETS_MAX, SealedKey, SecretChange, SecretRow, Secrets,
+    StoreError, TASK_USE_STEP,
 };
 use tokio_postgres::Row;
 
-use crate::codec::{self, Read, Uuid, rows_max};
+use crate::codec::{self, Read, Uuid, namespace_number, rows_max};
 use crate::connection::Conn;
 use crate::trouble::Trouble;
 use crate::{PostgresStore, sql};
@@ -57,6 +58,14 @@ impl Secrets for PostgresStore {
         Ok(changed?)
     }
 
+    async fn drop_sealed_key(&self, label: &str) -> Result<bool> {
+        self.open()?;
+        let conn = self.shared.people_reads.take().await?;
+        let removed = conn.execute(sql!("drop_sealed_key"), &[&codec::text(label)]).await?;
+        conn.done();
+        Ok(removed == 1)
+    }
+
     async fn put_secret(&self, row: SecretRow) -> Result<SecretChange> {
         self.open()?;
         let conn = self.shared.people_reads.take().await?;
@@ -68,34 +77,34 @@ impl Secrets for PostgresStore {
         Ok(change?)
     }
 
-    async fn delete_secret(&self, namespace: &str, name: &str) -> Result<bool> {
+    async fn delete_secret(&self, namespace: NamespaceId, name: &str) -> Result<bool> {
         self.open()?;
         let conn = self.shared.people_reads.take().await?;
-        let removed = conn.execute(sql!("delete_secret"), &[&codec::text(namespace), &codec::text(name)]).await?;
+        let removed = conn.execute(sql!("delete_secret"), &[&namespace_number(namespace), &codec::text(name)]).await?;
         conn.done();
         Ok(removed == 1)
     }
 
-    async fn secrets_by_name(&self, namespace: &str, names: Vec<String>) -> Result<Vec<SecretRow>> {
+    async fn secrets_by_name(&self, namespace: NamespaceId, names: Vec<String>) -> Result<Vec<SecretRow>> {
         self.open()?;
         let conn = self.shared.owner_reads.take().await?;
         let names: Vec<String> = names.iter().map(|name| codec::text(name)).collect();
-        let rows = conn.query(sql!("secrets_by_name"), &[&codec::text(namespace), &names]).await?;
+        let rows = conn.query(sql!("secrets_by_name"), &[&namespace_number(namespace), &names]).await?;
         conn.done();
         Ok(rows.iter().map(read_secret).collect::<Read<_>>()?)
     }
 
-    async fn secrets(&self, namespace: &str) -> Result<Vec<SecretRow>> {
+    async fn secrets(&self, namespace: NamespaceId) -> Result<Vec<SecretRow>> {
         self.open()?;
         let conn = self.shared.owner_reads.take().await?;
-        let rows = conn.query(sql!("secrets"), &[&codec::text(namespace)]).await?;
+        let rows = conn.query(sql!("secrets"), &[&namespace_number(namespace)]).await?;
         conn.done();
         Ok(rows.iter().map(read_secret).collect::<Read<_>>()?)
     }
 
     async fn tasks_with_secret(
         &self,
-        namespace: &str,
+        namespace: NamespaceId,
         name: &str,
         now: Timestamp,
         limit: usize,
@@ -103,7 +112,7 @@ impl Secrets for PostgresStore {
         self.open()?;
         let conn = self.shared.people_reads.take().await?;
         let used_since = (now - TASK_USE_STEP).as_micros();
-        let (namespace, name) = (codec::text(namespace), codec::text(name));
+        let (namespace, name) = (namespace_number(namespace), codec::text(name));
         let rows = conn.query(sql!("tasks_with_secret"), &[&namespace, &name, &used_since, &rows_max(limit)]).await?;
         conn.done();
         let read = |row: &Row| {
@@ -113,10 +122,10 @@ impl Secrets for PostgresStore {
         Ok(rows.iter().map(read).collect::<Read<_>>()?)
     }
 
-    async fn secret_uses(&self, namespace: &str) -> Result<Vec<(String, u64)>> {
+    async fn secret_uses(&self, namespace: NamespaceId) -> Result<Vec<(String, u64)>> {
         self.open()?;
         let conn = self.shared.people_reads.take().await?;
-        let rows = conn.query(sql!("secret_uses"), &[&codec::text(namespace)]).await?;
+        let rows = conn.query(sql!("secret_uses"), &[&namespace_number(namespace)]).await?;
         conn.done();
         let read = |row: &Row| Ok((codec::value(row, 0)?, codec::value::<i64>(row, 1)?.unsigned_abs()));
         Ok(rows.iter().map(read).collect::<Read<_>>()?)
@@ -163,7 +172,7 @@ async fn rewrap(conn: &Conn, former: RootKeyId, keys: &[SealedKey]) -> Done<bool
 /// To be rolled back unless it is done.
 async fn put(conn: &Conn, row: &SecretRow) -> Done<SecretChange> {
     let SecretRow { namespace, name, revision, sealed, created: _, changed } = row;
-    let (namespace, name) = (codec::text(namespace), codec::text(name));
+    let (namespace, name) = (namespace_number(*namespace), codec::text(name));
     let (at, who) = (changed.at.as_micros(), codec::text(&changed.who));
     conn.run("BEGIN").await?;
     conn.query(sql!("lock_count"), &[&"secrets"]).await?;
@@ -194,7 +203,7 @@ pub(crate) async fn keep_uses(conn: &Conn, task: &Task) -> Done<()> {
     }
     let secrets: Vec<String> = task.spec.run.secrets().into_iter().collect();
     if !secrets.is_empty() {
-        conn.execute(sql!("use_secrets"), &[&DEFAULT_NAMESPACE, &secrets, &Uuid::from(task.id)]).await?;
+        conn.execute(sql!("use_secrets"), &[&namespace_number(task.namespace), &secrets, &Uuid::from(task.id)]).await?;
     }
     Ok(())
 }
@@ -213,7 +222,7 @@ fn read_key(row: &Row) -> Read<SealedKey> {
 
 fn read_secret(row: &Row) -> Read<SecretRow> {
     Ok(SecretRow {
-        namespace: codec::value(row, 0)?,
+        namespace: codec::namespace(row, 0)?,
         name: codec::value(row, 1)?,
         revision: codec::value::<i32>(row, 2)? as u32,
         created: codec::by(row, 3)?,

@@ -5,13 +5,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use punctual_core::task::Task;
-use punctual_core::{TaskId, Timestamp};
+use punctual_core::{NamespaceId, TaskId, Timestamp};
 use punctual_store::{Interned, Result, StoreError, TASK_USE_STEP, TaskChange, Tasks};
 use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 
 use crate::artifacts::{self, Fit};
-use crate::codec::{self, Read, Uuid};
+use crate::codec::{self, Read, Uuid, namespace_number};
 use crate::connection::Conn;
 use crate::trouble::Trouble;
 use crate::{PostgresStore, secrets, sql};
@@ -28,6 +28,7 @@ type Done<T> = std::result::Result<T, Trouble>;
 pub(crate) struct KnownTask {
     /// By which rows refer to it.
     pub(crate) number: i64,
+    pub(crate) namespace: NamespaceId,
     /// At least until then its row says that it is used.
     pub(crate) used_until: Timestamp,
 }
@@ -63,7 +64,11 @@ impl KnownTasks {
 }
 
 pub(crate) fn read_known(row: &Row) -> Read<(TaskId, KnownTask)> {
-    let known = KnownTask { number: codec::value(row, 1)?, used_until: codec::time(row, 2)? };
+    let known = KnownTask {
+        number: codec::value(row, 1)?,
+        namespace: codec::namespace(row, 3)?,
+        used_until: codec::time(row, 2)?,
+    };
     Ok((codec::task_id(row, 0)?, known))
 }
 
@@ -75,7 +80,10 @@ impl Tasks for PostgresStore {
             return Err(StoreError::Inconsistent(format!("{} has no name and no digest", task.id)));
         };
         let conn = self.shared.people_reads.take().await?;
-        let taken = conn.query_opt(sql!("task_by_name"), &[&codec::text(name)]).await?.is_some();
+        let taken = conn
+            .query_opt(sql!("task_by_name"), &[&codec::text(name), &namespace_number(task.namespace)])
+            .await?
+            .is_some();
         let change = match taken {
             true => Ok(TaskChange::NameTaken),
             false => create(&conn, &task).await,
@@ -132,10 +140,10 @@ impl Tasks for PostgresStore {
         Ok(interned)
     }
 
-    async fn task_by_name(&self, name: &str) -> Result<Option<Task>> {
+    async fn task_by_name(&self, namespace: NamespaceId, name: &str) -> Result<Option<Task>> {
         self.open()?;
         let conn = self.shared.people_reads.take().await?;
-        let row = conn.query_opt(sql!("task_by_name"), &[&codec::text(name)]).await?;
+        let row = conn.query_opt(sql!("task_by_name"), &[&codec::text(name), &namespace_number(namespace)]).await?;
         conn.done();
         Ok(row.map(|row| read_task(&row)).transpose()?)
     }
@@ -149,14 +157,14 @@ impl Tasks for PostgresStore {
         self.readable(&rows)
     }
 
-    async fn list_tasks(&self, after: Option<String>, limit: usize) -> Result<Vec<Task>> {
+    async fn list_tasks(&self, namespace: NamespaceId, after: Option<String>, limit: usize) -> Result<Vec<Task>> {
         self.open()?;
         let conn = self.shared.people_reads.take().await?;
         let mut after = codec::text(&after.unwrap_or_default());
         let mut tasks = Vec::new();
         while tasks.len() < limit {
             let wanted = i64::try_from(limit - tasks.len()).unwrap_or(i64::MAX);
-            let rows = conn.query(sql!("list_tasks"), &[&after, &wanted]).await?;
+            let rows = conn.query(sql!("list_tasks"), &[&after, &wanted, &namespace_number(namespace)]).await?;
             let Some(last) = rows.last() else { break };
             after = codec::value(last, 1)?;
             // Those that cannot be read take nothing from the page.
@@ -189,11 +197,11 @@ impl PostgresStore {
 
 /// The answer when every content is there already and was used not long ago, as it mostly is.
 async fn interned(conn: &Conn, tasks: &[(Task, [u8; 32])]) -> Done<Option<Interned>> {
-    let known = by_digest(conn, tasks.iter().map(|(_, digest)| digest)).await?;
+    let known = by_digest(conn, tasks.iter()).await?;
     let ids: Option<Vec<TaskId>> = tasks
         .iter()
         .map(|(task, digest)| {
-            let (id, known) = known.get(digest)?;
+            let (id, known) = known.get(&(task.namespace, *digest))?;
             (task.created_at <= known.used_until + TASK_USE_STEP).then_some(*id)
         })
         .collect();
@@ -204,16 +212,18 @@ async fn interned(conn: &Conn, tasks: &[(Task, [u8; 32])]) -> Done<Option<Intern
 
 async fn by_digest(
     conn: &Conn,
-    digests: impl Iterator<Item = &[u8; 32]>,
-) -> Done<HashMap<[u8; 32], (TaskId, KnownTask)>> {
-    let digests: Vec<&[u8]> = digests.map(|digest| &digest[..]).collect();
-    let rows = conn.query(sql!("tasks_by_digest"), &[&digests]).await?;
+    tasks: impl Iterator<Item = &(Task, [u8; 32])>,
+) -> Done<HashMap<(NamespaceId, [u8; 32]), (TaskId, KnownTask)>> {
+    let wanted = tasks.map(|(task, digest)| (&digest[..], namespace_number(task.namespace)));
+    let (digests, namespaces): (Vec<&[u8]>, Vec<i32>) = wanted.unzip();
+    let rows = conn.query(sql!("tasks_by_digest"), &[&digests, &namespaces]).await?;
     rows.iter()
         .map(|row| {
             let digest: &[u8] = codec::value(row, 0)?;
             let digest = digest.try_into().map_err(|_| codec::unreadable(row, 0, "not a digest"))?;
-            let known = KnownTask { number: codec::value(row, 2)?, used_until: codec::time(row, 3)? };
-            Ok((digest, (codec::task_id(row, 1)?, known)))
+            let namespace = codec::namespace(row, 4)?;
+            let known = KnownTask { number: codec::value(row, 2)?, namespace, used_until: codec::time(row, 3)? };
+            Ok(((namespace, digest), (codec::task_id(row, 1)?, known)))
         })
         .collect()
 }
@@ -253,8 +263,9 @@ async fn intern_all(conn: &Conn, tasks: &[(Task, [u8; 32])]) -> Done<Interned> {
     let mut sorted: Vec<(usize, &(Task, [u8; 32]))> = tasks.iter().enumerate().collect();
     sorted.sort_by_key(|(_, (_, digest))| *digest);
     let mut ids = vec![None; tasks.len()];
-    for (place, (task, digest)) in sorted {
-        let known = by_digest(conn, std::iter::once(digest)).await?.remove(digest);
+    for (place, wanted) in sorted {
+        let (task, digest) = wanted;
+        let known = by_digest(conn, std::iter::once(wanted)).await?.remove(&(task.namespace, *digest));
         let used = match known {
             // Retention may be about to remove it; then there is nothing to use.
             Some((id, known)) => use_task(conn, known.number, task.created_at).await?.map(|_| id),
@@ -361,6 +372,7 @@ async fn insert(conn: &Conn, task: &Task, digest: Option<&[u8; 32]>, fit: &Fit) 
             &task.updated_at.as_micros(),
             &artifact_of(task),
             &fit.waits(),
+            &namespace_number(task.namespace),
         ],
     )
     .await?;
@@ -386,6 +398,7 @@ pub(crate) fn read_task(row: &Row) -> Read<Task> {
         serde_json::from_str(codec::value(row, 5)?).map_err(|error| codec::unreadable(row, 5, &error.to_string()))?;
     Ok(Task {
         id: codec::task_id(row, 0)?,
+        namespace: codec::namespace(row, 7)?,
         name: codec::value(row, 1)?,
         revision: codec::value::<i64>(row, 2)? as u32,
         created_at: codec::time(row, 3)?,

@@ -10,7 +10,7 @@ use common::Database;
 use punctual_core::attempt::{AttemptRecord, Ending};
 use punctual_core::shard::write::{Epoch, JobWrite, Settle, Write};
 use punctual_core::task::Task;
-use punctual_core::{JobState, ShardId, Span, WorkerId};
+use punctual_core::{JobState, NamespaceId, ShardId, Span, WorkerId};
 use punctual_local_postgres::{Postgres, Settings, Stop};
 use punctual_store::{
     Interned, JobReads, JobRecord, Leases, NewJob, Result, Store, StoreError, Submitted, Tasks, Transitions,
@@ -222,7 +222,7 @@ async fn a_schema_that_was_dropped_is_named() {
         names_it(submit(&store, vec![new_job(2, 10, 1)]).await.unwrap_err());
         names_it(store.renew(owner.server, LONG).await.unwrap_err());
         names_it(store.job(job.id).await.unwrap_err());
-        names_it(store.list_tasks(None, 1).await.unwrap_err());
+        names_it(store.list_tasks(NamespaceId::DEFAULT, None, 1).await.unwrap_err());
     }
 }
 

@@ -5,17 +5,17 @@ mod common;
 use common::Database;
 use futures_util::future::join_all;
 use punctual_core::notice::NoticeKind;
-use punctual_core::{ShardId, hex};
+use punctual_core::{NamespaceId, ShardId, hex};
 use punctual_store::{
-    CLUSTER_SECRET, ClusterSecret, FoundRow, JobReads, JobRecord, Leases, MigrationState, RootKeyId, Schedules,
-    SealedKey, Secrets, Store, StoreError, Transitions,
+    CLUSTER_SECRET, ClusterSecret, FoundRow, IdempotencyKey, JobReads, JobRecord, Leases, MigrationState, Namespaces,
+    Notices, RootKeyId, Schedules, SealedKey, Secrets, Store, StoreError, Submit, Submitted, Tasks, Transitions,
 };
 use punctual_store_postgres::{Migrate, Options, PostgresStore, migrate, migrations, pending_sql};
-use punctual_store_tests::fixture::{Owner, at, new_job, original, server, succeed, task_id, worker};
+use punctual_store_tests::fixture::{Owner, at, named_task, new_job, original, server, succeed, task_id, worker};
 use punctual_store_tests::report_fixture::{notice, tell, waiting, with_backfill, with_rule};
 use punctual_store_tests::schedule_fixture::watermark;
 
-const KNOWN: [(u32, &str); 21] = [
+const KNOWN: [(u32, &str); 22] = [
     (1, "first"),
     (2, "artifacts"),
     (3, "details"),
@@ -37,6 +37,7 @@ const KNOWN: [(u32, &str); 21] = [
     (19, "identities"),
     (20, "audit"),
     (21, "secrets"),
+    (22, "namespaces"),
 ];
 
 fn refusal(result: Result<PostgresStore, StoreError>) -> StoreError {
@@ -209,7 +210,7 @@ fn migrate_up_to(database: &Database, newest: usize) {
                                  applied_at bigint NOT NULL)",
     );
     for (version, name) in KNOWN.into_iter().take(newest) {
-        let path = format!("{}/migrations/000{version}_{name}.sql", env!("CARGO_MANIFEST_DIR"));
+        let path = format!("{}/migrations/{version:04}_{name}.sql", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(path).unwrap();
         database.execute(&text);
         database.execute(&format!(
@@ -253,6 +254,41 @@ async fn attempts_from_before_their_due_times_were_kept_show_the_first_one() {
     let record = database.store().await.job(job.id).await.unwrap();
     let Some(JobRecord::Hot { job, attempts, .. }) = record else { panic!("{record:?}") };
     assert_eq!((job.key.due_at, attempts[0].due_at), (at(60), at(10)));
+}
+
+#[tokio::test]
+async fn what_was_there_before_namespaces_is_in_the_default_one() {
+    let database = Database::new();
+    migrate_up_to(&database, 21);
+    let (task, job) = (hex::encode(task_id(1).to_bytes()), new_job(1, 10, 0));
+    let spec = serde_json::to_string(&named_task(1, "report").spec).unwrap();
+    database.execute(&format!(
+        "INSERT INTO task (id, created_at, updated_at, used_until, revision, deleted, name, kind, queue, spec)
+         VALUES ('{task}', 0, 0, 0, 1, false, 'report', 'probe', 'default', '{spec}');
+         INSERT INTO job (id, due_at, submitted_at, task, next_attempt, shard, failures, node_failures, priority, moved)
+         VALUES ('{}', {}, 0, 1, 1, 0, 0, 0, 0, false);
+         INSERT INTO secret (created_at, changed_at, revision, namespace, name, created_by, changed_by, sealed)
+         VALUES (0, 0, 2, 'default', 'token', 'ada', 'ada', '\\x10');
+         INSERT INTO secret_use VALUES ('{task}', 'default', 'token');
+         INSERT INTO calendar VALUES ('holidays', 1, 0, 'ada', '[]');
+         INSERT INTO notification_rule VALUES (0, 0, 0, 1, 'ops', 'ada', 'ada', '{{}}', NULL);
+         INSERT INTO idempotency VALUES ('k', repeat('a', 32)::bytea, 9000000000000000, 'answer')",
+        hex::encode(job.id.to_bytes()),
+        at(10).as_micros(),
+    ));
+    let store = database.store().await;
+    let default = NamespaceId::DEFAULT;
+    assert_eq!(store.task_by_name(default, "report").await.unwrap().map(|task| task.namespace), Some(default));
+    let record = store.job(job.id).await.unwrap();
+    assert!(matches!(&record, Some(JobRecord::Hot { job, .. }) if job.namespace == default), "{record:?}");
+    assert_eq!(store.secrets(default).await.unwrap().len(), 1);
+    assert_eq!(store.secret_uses(default).await.unwrap(), [("token".to_owned(), 1)]);
+    assert_eq!(store.calendars(Some(default)).await.unwrap().len(), 1);
+    assert_eq!(store.rules(Some(default)).await.unwrap().len(), 1);
+    let key = IdempotencyKey { namespace: default, key: "k".to_owned() };
+    let answer = store.idempotent_answer(key, *b"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", at(0)).await.unwrap();
+    assert_eq!(answer, Some(Submitted::Replayed { answer: "answer".into() }));
+    assert_eq!(store.namespaces().await.unwrap().rows.len(), 1);
 }
 
 /// As the program before schedules left it, with a waiting job, and a finished one in a partition.

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use common::Database;
 use futures_util::future::join_all;
-use punctual_core::JobState;
 use punctual_core::notice::NoticeKind;
 use punctual_core::schedule::Verdict;
 use punctual_core::shard::write::{JobWrite, SharedBatch, Write};
+use punctual_core::{JobState, NamespaceId};
 use punctual_store::{
     Applied, BACKFILLS_MAX, Backfills, Dispatch, Dispatched, FoundRow, Notices, RULES_MAX, Retention, RuleChange,
     Stepped, StoreError, Transitions,
@@ -76,7 +76,7 @@ async fn of_servers_that_dispatch_the_same_at_once_one_does() {
     for table in ["job", "delivery"] {
         assert_eq!(count(&database, table), ROUNDS.to_string(), "{table}");
     }
-    assert_eq!(stores[2].rule("ops").await.unwrap().unwrap().version, ROUNDS);
+    assert_eq!(stores[2].rule(NamespaceId::DEFAULT, "ops").await.unwrap().unwrap().version, ROUNDS);
 }
 
 /// Two servers are in the middle of it when the third lets go of the rule that both need.
@@ -105,7 +105,7 @@ async fn a_dispatch_that_meets_another_waits_for_it_and_gives_up() {
     let done = answers.iter().position(|answer| *answer == Dispatched::Done).expect("one of them is first");
     assert_eq!(answers[1 - done], Dispatched::Conflict);
     assert_eq!(numbers(&stores[0]).await, [taken[1 - done]], "the notice of the other waits as before");
-    assert_eq!(stores[0].rule("ops").await.unwrap().unwrap().state, Some(format!("by {done}")));
+    assert_eq!(stores[0].rule(NamespaceId::DEFAULT, "ops").await.unwrap().unwrap().state, Some(format!("by {done}")));
     assert_eq!((count(&database, "job"), count(&database, "delivery")), ("1".to_owned(), "1".to_owned()));
     // The next call finds the connection as it should be.
     dispatched(&stores[1 - done], message(&[taken[1 - done]], 1, 9)).await;
@@ -135,7 +135,7 @@ async fn a_dispatch_whose_connection_breaks_leaves_all_as_it_was() {
     assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");
     blocker.batch_execute("COMMIT").await.unwrap();
     assert_eq!(numbers(&store).await, taken);
-    assert_eq!(store.rule("ops").await.unwrap(), Some(new_rule("ops")));
+    assert_eq!(store.rule(NamespaceId::DEFAULT, "ops").await.unwrap(), Some(new_rule("ops")));
     dispatched(&store, message(&taken, 0, 1)).await;
     assert_eq!(count(&database, "job"), "1");
 }
@@ -340,5 +340,5 @@ async fn retention_passes_over_a_task_that_is_failing_again() {
         .unwrap();
     store.prune(at(1000), at(1000), 10).await.unwrap();
     client.batch_execute("COMMIT").await.unwrap();
-    assert_eq!(store.ailing(10).await.unwrap(), [ailing(1, 10, 5000)]);
+    assert_eq!(store.ailing(None, 10).await.unwrap(), [ailing(1, 10, 5000)]);
 }

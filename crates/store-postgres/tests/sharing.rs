@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use punctual_core::attempt::{Details, Ending};
 use punctual_core::shard::write::{JobWrite, Requeue, Settle, StaleOutcome, Write};
 use punctual_core::task::Task;
-use punctual_core::{AttemptNo, JobId, JobState, ShardId};
+use punctual_core::{AttemptNo, JobId, JobState, NamespaceId, ShardId};
 use punctual_store::{
     FoundRow, IdempotencyKey, IdempotentAnswer, JobReads, JobRecord, NewJob, Order, Retention, Submission, Submit,
     Submitted, Tasks, Transitions,
@@ -16,7 +16,7 @@ use punctual_store_tests::fixture::*;
 
 fn keyed(key: &str, answer: &str, jobs: Vec<NewJob>) -> Submission {
     let idempotency = IdempotentAnswer {
-        key: IdempotencyKey(key.to_owned()),
+        key: IdempotencyKey { namespace: NamespaceId::DEFAULT, key: key.to_owned() },
         fingerprint: [1; 32],
         answer: text(answer),
         now: at(0),
@@ -224,7 +224,7 @@ async fn a_task_that_cannot_be_read_is_left_out_and_the_others_are_read() {
         assert_eq!(tasks, [named_task(1, "report")]);
     }
     // By name it comes before the other, and takes nothing from the page.
-    assert_eq!(store.list_tasks(None, 1).await.unwrap(), [named_task(1, "report")]);
+    assert_eq!(store.list_tasks(NamespaceId::DEFAULT, None, 1).await.unwrap(), [named_task(1, "report")]);
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use punctual_core::shard::write::{
 };
 use punctual_core::task::{Priority, Probe, Run, Task, TaskSpec};
 use punctual_core::{
-    AttemptNo, Counters, JobId, JobRow, JobState, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
+    AttemptNo, Counters, JobId, JobRow, JobState, NamespaceId, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
 };
 use punctual_store::{Applied, Leases, NewJob, Owned, Submission, Submit, Tasks, Transitions};
 use punctual_store_sqlite::{Durability, Options, SqliteStore};
@@ -118,6 +118,7 @@ impl Bench {
     async fn new(store: SqliteStore) -> Self {
         let server = ServerId::new(now(), 1);
         let task = Task {
+            namespace: NamespaceId::DEFAULT,
             id: TaskId::new(now(), 1),
             name: Some("noop".to_owned()),
             revision: 1,
@@ -135,6 +136,7 @@ impl Bench {
     fn job(&self, n: u64, due_at: Timestamp) -> NewJob {
         let shard = ShardId((n % self.owned.len() as u64) as u16);
         NewJob {
+            namespace: NamespaceId::DEFAULT,
             id: JobId::new(due_at, shard, SplitMix64::new(n).bits()),
             task: self.task,
             priority: Priority::default(),

@@ -1,4 +1,4 @@
 -- One calendar.
--- Index: the unique name.
+-- Index: UNIQUE (namespace, name).
 -- Concurrency: a snapshot.
-SELECT name, dates, revision, changed_at, changed_by FROM calendar WHERE name = ?1
+SELECT name, dates, revision, changed_at, changed_by, namespace FROM calendar WHERE namespace = ?2 AND name = ?1

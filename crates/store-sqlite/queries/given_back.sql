@@ -4,7 +4,7 @@
 SELECT job.id, job.due_at, task.id AS task, job.priority, job.next_attempt, job.failures, job.node_failures,
        job.submitted_at, job.tracing_id,
        EXISTS (SELECT 1 FROM cancel_request WHERE cancel_request.job = job.id) AS cancel_requested,
-       job.source, job.give_backs, job.late_from
+       job.source, job.give_backs, job.namespace, job.late_from
 FROM job CROSS JOIN task ON task.number = job.task
 WHERE job.late_from IS NOT NULL AND (job.late_from, job.id) > (?1, ?2) AND job.late_from <= ?3
 ORDER BY job.late_from, job.id LIMIT ?4

@@ -2,4 +2,4 @@
 -- Index: the primary key.
 -- Concurrency: run by the writer in the transaction that would store the jobs; before that, in a snapshot, to
 -- recognize a repetition early.
-SELECT fingerprint, answer FROM idempotency WHERE key = ?1 AND expires_at > ?2
+SELECT fingerprint, answer FROM idempotency WHERE namespace = ?3 AND key = ?1 AND expires_at > ?2

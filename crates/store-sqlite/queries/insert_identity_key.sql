@@ -1,5 +1,5 @@
 -- Stores a key.
--- Guarantees: its name is that of no other key that is neither revoked nor replaced.
+-- Guarantees: its name is that of no other key of its namespace that is neither revoked nor replaced.
 -- Index: the primary key.
 -- Concurrency: only the writer runs it.
 INSERT INTO identity_key (id, changed, digest, name, namespace, rights, owner, created_at, created_by, expires_at)

@@ -2,5 +2,5 @@
 -- Index: backfill_schedule, backwards.
 -- Concurrency: a snapshot.
 SELECT id, schedule, schedule_name, spec, created_at, created_by, version, state, reached, total, made, passed_over,
-       succeeded, failed, cancelled, ended_at, ended_by, note
-FROM backfill WHERE schedule = ?3 AND id < ?1 ORDER BY id DESC LIMIT ?2
+       succeeded, failed, cancelled, ended_at, ended_by, note, namespace
+FROM backfill WHERE schedule = ?3 AND +namespace = ?4 AND id < ?1 ORDER BY id DESC LIMIT ?2

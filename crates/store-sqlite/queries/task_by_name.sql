@@ -1,5 +1,5 @@
--- A live task by its name.
+-- A live task of a namespace by its name.
 -- Index: task_live_name.
 -- Concurrency: a snapshot.
-SELECT id, name, revision, created_at, updated_at, spec, CASE waits WHEN 1 THEN artifact END FROM task
-WHERE name = ?1 AND deleted = 0 AND name IS NOT NULL
+SELECT id, name, revision, created_at, updated_at, spec, CASE waits WHEN 1 THEN artifact END, namespace FROM task
+WHERE namespace = ?2 AND name = ?1 AND deleted = 0 AND name IS NOT NULL

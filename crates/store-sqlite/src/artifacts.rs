@@ -1,6 +1,7 @@
 //! Uploaded files.
 
 use async_trait::async_trait;
+use punctual_core::namespace::NamespaceId;
 use punctual_core::task::Task;
 use punctual_core::{ArtifactId, TaskId, Timestamp};
 use punctual_store::{
@@ -8,7 +9,7 @@ use punctual_store::{
     Unfit, Waits,
 };
 use rusqlite::types::Type;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use crate::tasks::read_task;
 use crate::writer::Failure;
@@ -33,14 +34,22 @@ impl Artifacts for SqliteStore {
         self.shared.people_reads.read(move |conn| Ok(find(conn, id)?)).await
     }
 
-    async fn list_artifacts(&self, after: Option<ArtifactId>, limit: usize) -> Result<Vec<Artifact>> {
+    async fn list_artifacts(
+        &self,
+        namespace: NamespaceId,
+        after: Option<ArtifactId>,
+        limit: usize,
+    ) -> Result<Vec<Artifact>> {
         let before = after.map_or(LAST, ArtifactId::to_bytes);
-        self.shared.people_reads.read(move |conn| page(conn, sql!("list_artifacts"), before, limit)).await
+        let read =
+            move |conn: &Connection| page(conn, sql!("list_artifacts"), params![before, limit as i64, namespace.0]);
+        self.shared.people_reads.read(read).await
     }
 
     async fn pending_artifacts(&self, after: Option<ArtifactId>, limit: usize) -> Result<Vec<Artifact>> {
         let after = after.map_or([0; 16], ArtifactId::to_bytes);
-        self.shared.people_reads.read(move |conn| page(conn, sql!("pending_artifacts"), after, limit)).await
+        let read = move |conn: &Connection| page(conn, sql!("pending_artifacts"), params![after, limit as i64]);
+        self.shared.people_reads.read(read).await
     }
 
     async fn artifact_arrived(&self, id: ArtifactId, at: Timestamp, machine: Option<String>) -> Result<Arrival> {
@@ -89,12 +98,12 @@ impl Fit {
 
 pub(crate) fn fit(conn: &Connection, task: &Task) -> Done<Fit> {
     for file in task.spec.run.files() {
-        if let Err(unfit) = Unfit::of_file(find(conn, file.artifact)?.as_ref()) {
+        if let Err(unfit) = Unfit::of_file(task, find(conn, file.artifact)?.as_ref()) {
             return Ok(Fit::Unfit(file.artifact, unfit));
         }
     }
     let Some(id) = task.spec.run.artifact() else { return Ok(Fit::Ready) };
-    Ok(match Unfit::of_program(find(conn, id)?.as_ref()) {
+    Ok(match Unfit::of_program(task, find(conn, id)?.as_ref()) {
         Ok(Waits::No) => Fit::Ready,
         Ok(Waits::Yes) => Fit::Waits,
         Err(unfit) => Fit::Unfit(id, unfit),
@@ -138,7 +147,7 @@ fn create(conn: &Connection, new: &NewArtifact) -> Done<CreatedArtifact> {
     let size = i64::try_from(new.size).map_err(|_| Failure::inconsistent("no file is so large"))?;
     let known = conn
         .prepare_cached(sql!("artifact_by_content"))?
-        .query_row(params![new.sha256, size, new.kind as u8], |row| codec::artifact_id(row, 0))
+        .query_row(params![new.sha256, size, new.kind as u8, new.namespace.0], |row| codec::artifact_id(row, 0))
         .optional()?;
     if let Some(id) = known {
         touch(conn, id, new.created_at, new.until)?;
@@ -152,10 +161,12 @@ fn create(conn: &Connection, new: &NewArtifact) -> Done<CreatedArtifact> {
         new.sha256,
         new.until.as_micros(),
         new.created_at.as_micros(),
-        new.kind as u8
+        new.kind as u8,
+        new.namespace.0
     ])?;
     Ok(CreatedArtifact::New(Artifact {
         id: new.id,
+        namespace: new.namespace,
         name: new.name.clone(),
         size: new.size,
         sha256: new.sha256,
@@ -223,10 +234,9 @@ fn find(conn: &Connection, id: ArtifactId) -> rusqlite::Result<Option<Artifact>>
     conn.prepare_cached(sql!("artifact"))?.query_row([id.to_bytes()], read_artifact).optional()
 }
 
-fn page(conn: &Connection, text: &str, from: [u8; 16], limit: usize) -> Done<Vec<Artifact>> {
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+fn page(conn: &Connection, text: &str, wanted: impl Params) -> Done<Vec<Artifact>> {
     let mut statement = conn.prepare_cached(text)?;
-    Ok(statement.query_map(params![from, limit], read_artifact)?.collect::<rusqlite::Result<_>>()?)
+    Ok(statement.query_map(wanted, read_artifact)?.collect::<rusqlite::Result<_>>()?)
 }
 
 fn read_artifact(row: &Row<'_>) -> rusqlite::Result<Artifact> {
@@ -239,6 +249,7 @@ fn read_artifact(row: &Row<'_>) -> rusqlite::Result<Artifact> {
     };
     Ok(Artifact {
         id: codec::artifact_id(row, 0)?,
+        namespace: codec::namespace(row, 9)?,
         name: row.get(1)?,
         size: row.get::<_, i64>(2)?.unsigned_abs(),
         sha256: row.get(3)?,

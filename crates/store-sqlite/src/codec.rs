@@ -8,8 +8,8 @@ use punctual_core::schedule::{By, Source};
 use punctual_core::shard::write::Epoch;
 use punctual_core::task::Priority;
 use punctual_core::{
-    ArtifactId, AttemptNo, BackfillId, Counters, JobId, JobState, ScheduleId, ServerId, ShardId, TaskId, Timestamp,
-    WorkerId,
+    ArtifactId, AttemptNo, BackfillId, Counters, JobId, JobState, NamespaceId, ScheduleId, ServerId, ShardId, TaskId,
+    Timestamp, WorkerId,
 };
 use punctual_store::codes;
 use rusqlite::Row;
@@ -84,6 +84,12 @@ pub(crate) fn worker_id(row: &Row<'_>, column: usize) -> rusqlite::Result<Worker
 
 pub(crate) fn server_id(row: &Row<'_>, column: usize) -> rusqlite::Result<ServerId> {
     id(row, column, ServerId::from_bytes)
+}
+
+/// Nothing is the default namespace.
+pub(crate) fn namespace(row: &Row<'_>, column: usize) -> rusqlite::Result<NamespaceId> {
+    NamespaceId::from_column(row.get(column)?)
+        .ok_or_else(|| unreadable(column, Type::Integer, "not the number of a namespace"))
 }
 
 pub(crate) fn shard(row: &Row<'_>, column: usize) -> rusqlite::Result<ShardId> {

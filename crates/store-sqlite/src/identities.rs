@@ -143,14 +143,15 @@ fn add_key(conn: &Connection, key: &KeyRow, replaces: Option<(IdentityId, Timest
             return Ok(KeyChange::Absent);
         }
     }
-    if conn.prepare_cached(sql!("identity_key_name_taken"))?.exists([&key.name])? {
+    let namespace = key.namespace_text();
+    if conn.prepare_cached(sql!("identity_key_name_taken"))?.exists(params![namespace, key.name])? {
         // The key that was to be replaced had another name: nothing of this may stay.
         return match replaces {
             None => Ok(KeyChange::NameTaken),
             Some(_) => Err(Failure::inconsistent("a key is replaced by one of its own name")),
         };
     }
-    let KeyRow { id, digest, name, namespace, grant, owner, created, expires_at, .. } = key;
+    let KeyRow { id, digest, name, grant, owner, created, expires_at, .. } = key;
     let row = params![
         number(*id),
         changed,
@@ -275,7 +276,7 @@ fn read_key(row: &Row<'_>) -> rusqlite::Result<KeyRow> {
         id: id(row, 0)?,
         digest: SecretDigest(row.get(1)?),
         name: row.get(2)?,
-        namespace: row.get(3)?,
+        namespace: KeyRow::namespace_of_text(&row.get::<_, String>(3)?),
         grant: row.get(4)?,
         owner: codec::or_none(row, 5, id)?,
         created: codec::by(row, 6)?,

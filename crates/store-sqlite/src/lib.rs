@@ -26,6 +26,7 @@ mod lock;
 mod logs;
 mod members;
 mod migrate;
+mod namespaces;
 mod notices;
 mod options;
 mod reader;

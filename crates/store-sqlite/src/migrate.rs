@@ -31,6 +31,8 @@ pub(crate) const MIGRATIONS: &[Migration] = punctual_store::migrations![
     "0020_identities",
     "0021_audit",
     "0022_secrets",
+    "0023_namespaces",
+    "0024_namespace_roles",
     "0025_openid",
 ];
 
@@ -161,6 +163,72 @@ mod tests {
             )
             .unwrap();
         assert_eq!(found, "7 0 01 AA 1 02 1");
+    }
+
+    /// One row in each table that the migration makes anew or gives a namespace.
+    #[test]
+    fn what_was_there_before_namespaces_is_in_the_default_one() {
+        let mut conn = Connection::open_in_memory().unwrap();
+        run(&mut conn, &MIGRATIONS[..22], Timestamp::EPOCH).unwrap();
+        conn.execute_batch(
+            "INSERT INTO task VALUES (7, x'01', 'report', 3, 0, x'0d', 'probe', 'mail', '{}', 1, 2, 3, x'0a', 1);
+             INSERT INTO job VALUES (3, 10, x'02', 7, 0, 1, 0, 0, 0, 5, NULL, x'aa', NULL, NULL, NULL);
+             INSERT INTO history (id, task, state, due_at, submitted_at, finished_at, early, next_attempt, failures,
+                                  node_failures, priority)
+             VALUES (x'03', 7, 1, 10, 5, 11, 0, 2, 0, 0, 0);
+             INSERT INTO artifact VALUES (x'0a', 'tool', 9, x'0b', 2, 1, NULL, 1, 1, 1);
+             INSERT INTO schedule (shard, id, name, task, spec, revision, since, runs, failures, created_at, created_by,
+                                   changed_at, changed_by, calendars)
+             VALUES (3, x'04', 'nightly', 7, '{}', 1, 0, 0, 0, 0, 'ada', 0, 'ada', '[\"holidays\"]');
+             INSERT INTO calendar VALUES (5, 'gone', '[]', 0, 'ada');
+             DELETE FROM calendar;
+             INSERT INTO calendar VALUES (2, 'holidays', '[]', 0, 'ada');
+             INSERT INTO calendar_use VALUES ('holidays', x'04', 3, 'nightly');
+             INSERT INTO notification_rule VALUES ('ops', '{}', 4, 0, 'ada', 0, 'ada', 9, 'state');
+             INSERT INTO delivery VALUES (1, x'05', 'ops', 1, 'sent');
+             INSERT INTO ailing VALUES (x'01', 1, 2, 3);
+             INSERT INTO backfill (id, schedule, schedule_name, spec, created_at, created_by, version, state, total, made,
+                                   passed_over, succeeded, failed, cancelled)
+             VALUES (x'06', x'04', 'nightly', '{}', 0, 'ada', 1, 1, 0, 0, 0, 0, 0, 0);
+             INSERT INTO idempotency VALUES ('k', x'0e', x'0f', 99);
+             INSERT INTO secret VALUES ('default', 'token', 2, 0, 0, 'ada', 'ada', x'10');
+             INSERT INTO secret_use VALUES ('default', 'token', x'01');",
+        )
+        .unwrap();
+        run(&mut conn, MIGRATIONS, Timestamp::EPOCH).unwrap();
+        let found = |table: &str, columns: &str| -> String {
+            let text = format!("SELECT concat_ws(' ', {columns}) FROM {table}");
+            conn.query_row(&text, [], |row| row.get(0)).unwrap()
+        };
+        for (table, columns, expected) in [
+            (
+                "task",
+                "namespace, number, hex(id), name, revision, hex(digest), queue, used_until, hex(artifact), waits",
+                "0 7 01 report 3 0D mail 3 0A 1",
+            ),
+            ("job", "namespace IS NULL, hex(id), hex(input)", "1 02 AA"),
+            ("history", "namespace IS NULL, hex(id)", "1 03"),
+            ("artifact", "namespace, name", "0 tool"),
+            ("schedule", "namespace, name, task", "0 nightly 7"),
+            ("calendar", "namespace, name, revision", "0 holidays 2"),
+            ("calendar_use", "namespace, calendar, hex(schedule), shard, name", "0 holidays 04 3 nightly"),
+            ("notification_rule", "namespace, name, revision, version, state", "0 ops 4 9 state"),
+            ("delivery", "namespace, rule, summary", "0 ops sent"),
+            ("ailing", "namespace, failures", "0 3"),
+            ("backfill", "namespace, schedule_name", "0 nightly"),
+            ("idempotency", "namespace, key, hex(answer), expires_at", "0 k 0F 99"),
+            ("secret", "namespace, name, revision, hex(sealed)", "0 token 2 10"),
+            ("secret_use", "namespace, secret, hex(task)", "0 token 01"),
+            ("namespace", "id, name", "0 default"),
+        ] {
+            assert_eq!(found(table, columns), expected, "{table}");
+        }
+        conn.execute(
+            "INSERT INTO calendar (namespace, name, dates, changed_at, changed_by) VALUES (1, 'n', '[]', 0, '')",
+            [],
+        )
+        .unwrap();
+        assert_eq!(conn.last_insert_rowid(), 6, "the revision of a calendar that is gone is not given again");
     }
 
     #[test]

@@ -81,6 +81,7 @@ fn prune(conn: &Connection, before: Timestamp, now: Timestamp, limit: usize) -> 
     }
     conn.prepare_cached(sql!("prune_stale_outcomes_before"))?.execute(params![before.as_micros(), SMALL_ROWS_MAX])?;
     conn.prepare_cached(sql!("prune_idempotency"))?.execute(params![now.as_micros(), SMALL_ROWS_MAX])?;
+    conn.prepare_cached(sql!("prune_namespaces"))?.execute(params![before.as_micros(), SMALL_ROWS_MAX])?;
     let records = [
         sql!("prune_occurrences"),
         sql!("prune_schedule_changes"),

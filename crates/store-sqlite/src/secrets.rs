@@ -2,14 +2,15 @@
 
 use async_trait::async_trait;
 use punctual_core::Timestamp;
+use punctual_core::namespace::NamespaceId;
 use punctual_core::task::Task;
 use punctual_store::{
-    CLUSTER_SECRET, ClusterSecret, DEFAULT_NAMESPACE, Result, RootKeyId, SECRETS_MAX, SealedKey, SecretChange,
-    SecretRow, Secrets, TASK_USE_STEP,
+    CLUSTER_SECRET, ClusterSecret, Result, RootKeyId, SECRETS_MAX, SealedKey, SecretChange, SecretRow, Secrets,
+    TASK_USE_STEP,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::writer::Failure;
+use crate::writer::{Db, Failure};
 use crate::{SqliteStore, codec, sql};
 
 type Done<T> = std::result::Result<T, Failure>;
@@ -36,30 +37,36 @@ impl Secrets for SqliteStore {
         self.write(keys.len(), move |db| rewrap(&db.conn, former, &keys)).await
     }
 
+    async fn drop_sealed_key(&self, label: &str) -> Result<bool> {
+        let label = label.to_owned();
+        self.write(1, move |db| Ok(db.conn.prepare_cached(sql!("drop_sealed_key"))?.execute([label])? > 0)).await
+    }
+
     async fn put_secret(&self, row: SecretRow) -> Result<SecretChange> {
         self.write(1, move |db| put(&db.conn, &row)).await
     }
 
-    async fn delete_secret(&self, namespace: &str, name: &str) -> Result<bool> {
-        let key = [namespace.to_owned(), name.to_owned()];
-        self.write(1, move |db| Ok(db.conn.prepare_cached(sql!("delete_secret"))?.execute(key)? > 0)).await
+    async fn delete_secret(&self, namespace: NamespaceId, name: &str) -> Result<bool> {
+        let name = name.to_owned();
+        let delete = move |db: &mut Db| {
+            Ok(db.conn.prepare_cached(sql!("delete_secret"))?.execute(params![namespace.0, name])? > 0)
+        };
+        self.write(1, delete).await
     }
 
-    async fn secrets_by_name(&self, namespace: &str, names: Vec<String>) -> Result<Vec<SecretRow>> {
-        let namespace = namespace.to_owned();
+    async fn secrets_by_name(&self, namespace: NamespaceId, names: Vec<String>) -> Result<Vec<SecretRow>> {
         let read = move |conn: &Connection| {
             let mut statement = conn.prepare_cached(sql!("secret"))?;
-            let rows = names.iter().map(|name| statement.query_row([&namespace, name], read_secret).optional());
+            let rows = names.iter().map(|name| statement.query_row(params![namespace.0, name], read_secret).optional());
             Ok(rows.filter_map(rusqlite::Result::transpose).collect::<rusqlite::Result<_>>()?)
         };
         self.shared.owner_reads.read(read).await
     }
 
-    async fn secrets(&self, namespace: &str) -> Result<Vec<SecretRow>> {
-        let namespace = namespace.to_owned();
+    async fn secrets(&self, namespace: NamespaceId) -> Result<Vec<SecretRow>> {
         let read = move |conn: &Connection| {
             let mut statement = conn.prepare_cached(sql!("secrets"))?;
-            let rows = statement.query_map([namespace], read_secret)?;
+            let rows = statement.query_map([namespace.0], read_secret)?;
             Ok(rows.collect::<rusqlite::Result<_>>()?)
         };
         self.shared.owner_reads.read(read).await
@@ -67,16 +74,16 @@ impl Secrets for SqliteStore {
 
     async fn tasks_with_secret(
         &self,
-        namespace: &str,
+        namespace: NamespaceId,
         name: &str,
         now: Timestamp,
         limit: usize,
     ) -> Result<Vec<String>> {
-        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        let name = name.to_owned();
         let read = move |conn: &Connection| {
             let mut statement = conn.prepare_cached(sql!("tasks_with_secret"))?;
             let used_since = (now - TASK_USE_STEP).as_micros();
-            let rows = statement.query_map(params![namespace, name, used_since, limit as i64], |row| {
+            let rows = statement.query_map(params![namespace.0, name, used_since, limit as i64], |row| {
                 let name: Option<String> = row.get(1)?;
                 name.map_or_else(|| Ok(codec::task_id(row, 0)?.to_string()), Ok)
             })?;
@@ -85,12 +92,11 @@ impl Secrets for SqliteStore {
         self.shared.people_reads.read(read).await
     }
 
-    async fn secret_uses(&self, namespace: &str) -> Result<Vec<(String, u64)>> {
-        let namespace = namespace.to_owned();
+    async fn secret_uses(&self, namespace: NamespaceId) -> Result<Vec<(String, u64)>> {
         let read = move |conn: &Connection| {
             let mut statement = conn.prepare_cached(sql!("secret_uses"))?;
             let rows =
-                statement.query_map([namespace], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs())))?;
+                statement.query_map([namespace.0], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs())))?;
             Ok(rows.collect::<rusqlite::Result<_>>()?)
         };
         self.shared.people_reads.read(read).await
@@ -133,22 +139,24 @@ fn rewrap(conn: &Connection, former: RootKeyId, keys: &[SealedKey]) -> Done<bool
 
 fn put(conn: &Connection, row: &SecretRow) -> Done<SecretChange> {
     let SecretRow { namespace, name, revision, sealed, created: _, changed } = row;
-    let known: Option<u32> =
-        conn.prepare_cached(sql!("secret_revision"))?.query_row([namespace, name], |row| row.get(0)).optional()?;
+    let known: Option<u32> = conn
+        .prepare_cached(sql!("secret_revision"))?
+        .query_row(params![namespace.0, name], |row| row.get(0))
+        .optional()?;
     let known = known.unwrap_or(0);
     if known.checked_add(1) != Some(*revision) {
         return Ok(SecretChange::Conflict { revision: known });
     }
     let (at, who) = (changed.at.as_micros(), &changed.who);
     if known > 0 {
-        conn.prepare_cached(sql!("update_secret"))?.execute(params![namespace, name, revision, at, who, sealed])?;
+        conn.prepare_cached(sql!("update_secret"))?.execute(params![namespace.0, name, revision, at, who, sealed])?;
         return Ok(SecretChange::Done);
     }
-    let count: i64 = conn.prepare_cached(sql!("count_secrets"))?.query_row([namespace], |row| row.get(0))?;
+    let count: i64 = conn.prepare_cached(sql!("count_secrets"))?.query_row([namespace.0], |row| row.get(0))?;
     if count >= SECRETS_MAX as i64 {
         return Ok(SecretChange::Full);
     }
-    conn.prepare_cached(sql!("insert_secret"))?.execute(params![namespace, name, at, who, sealed])?;
+    conn.prepare_cached(sql!("insert_secret"))?.execute(params![namespace.0, name, at, who, sealed])?;
     Ok(SecretChange::Done)
 }
 
@@ -159,7 +167,7 @@ pub(crate) fn keep_uses(conn: &Connection, task: &Task) -> Done<()> {
     }
     let mut statement = conn.prepare_cached(sql!("use_secret"))?;
     for secret in task.spec.run.secrets() {
-        statement.execute(params![DEFAULT_NAMESPACE, secret, task.id.to_bytes()])?;
+        statement.execute(params![task.namespace.0, secret, task.id.to_bytes()])?;
     }
     Ok(())
 }
@@ -176,7 +184,7 @@ fn read_key(row: &Row<'_>) -> rusqlite::Result<SealedKey> {
 
 fn read_secret(row: &Row<'_>) -> rusqlite::Result<SecretRow> {
     Ok(SecretRow {
-        namespace: row.get(0)?,
+        namespace: codec::namespace(row, 0)?,
         name: row.get(1)?,
         revision: row.get(2)?,
         created: codec::by(row, 3)?,

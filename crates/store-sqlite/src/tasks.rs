@@ -1,6 +1,7 @@
 //! Definitions of tasks.
 
 use async_trait::async_trait;
+use punctual_core::namespace::NamespaceId;
 use punctual_core::task::Task;
 use punctual_core::{ArtifactId, TaskId, Timestamp};
 use punctual_store::{Interned, Result, TASK_USE_STEP, TaskChange, Tasks};
@@ -42,12 +43,13 @@ impl Tasks for SqliteStore {
         self.write(tasks.len(), move |db| db.all_or_nothing(|db| intern_all(&db.conn, &tasks))).await
     }
 
-    async fn task_by_name(&self, name: &str) -> Result<Option<Task>> {
+    async fn task_by_name(&self, namespace: NamespaceId, name: &str) -> Result<Option<Task>> {
         let name = name.to_owned();
-        self.shared
-            .people_reads
-            .read(move |conn| Ok(conn.prepare_cached(sql!("task_by_name"))?.query_row([name], read_task).optional()?))
-            .await
+        let read = move |conn: &Connection| {
+            let mut statement = conn.prepare_cached(sql!("task_by_name"))?;
+            Ok(statement.query_row(params![name, namespace.0], read_task).optional()?)
+        };
+        self.shared.people_reads.read(read).await
     }
 
     async fn tasks_by_id(&self, ids: Vec<TaskId>) -> Result<Vec<Task>> {
@@ -56,9 +58,10 @@ impl Tasks for SqliteStore {
         Ok(tasks)
     }
 
-    async fn list_tasks(&self, after: Option<String>, limit: usize) -> Result<Vec<Task>> {
+    async fn list_tasks(&self, namespace: NamespaceId, after: Option<String>, limit: usize) -> Result<Vec<Task>> {
         let after = after.unwrap_or_default();
-        let (tasks, unreadable) = self.shared.people_reads.read(move |conn| list(conn, &after, limit)).await?;
+        let read = move |conn: &Connection| list(conn, namespace, &after, limit);
+        let (tasks, unreadable) = self.shared.people_reads.read(read).await?;
         self.report(unreadable);
         Ok(tasks)
     }
@@ -75,9 +78,14 @@ impl SqliteStore {
     }
 }
 
-fn list(conn: &Connection, after: &str, limit: usize) -> std::result::Result<(Vec<Task>, Vec<Unreadable>), Failure> {
+fn list(
+    conn: &Connection,
+    namespace: NamespaceId,
+    after: &str,
+    limit: usize,
+) -> std::result::Result<(Vec<Task>, Vec<Unreadable>), Failure> {
     let mut statement = conn.prepare_cached(sql!("list_tasks"))?;
-    let mut rows = statement.query([after])?;
+    let mut rows = statement.query(params![after, namespace.0])?;
     let mut tasks = Vec::new();
     let mut unreadable = Vec::new();
     while tasks.len() < limit
@@ -117,7 +125,7 @@ fn create(conn: &Connection, task: &Task) -> std::result::Result<TaskChange, Fai
     let Some(name) = &task.name else {
         return Err(Failure::inconsistent(format!("{} has no name and no digest", task.id)));
     };
-    if conn.prepare_cached(sql!("task_name_taken"))?.exists([name])? {
+    if conn.prepare_cached(sql!("task_name_taken"))?.exists(params![name, task.namespace.0])? {
         return Ok(TaskChange::NameTaken);
     }
     match artifacts::fit(conn, task)? {
@@ -178,7 +186,7 @@ fn intern_all(conn: &Connection, tasks: &[(Task, [u8; 32])]) -> std::result::Res
 fn intern(conn: &Connection, task: &Task, digest: &[u8; 32], fit: &Fit) -> std::result::Result<TaskId, Failure> {
     let known = conn
         .prepare_cached(sql!("task_by_digest"))?
-        .query_row([digest], |row| Ok((codec::task_id(row, 0)?, row.get(1)?)))
+        .query_row(params![digest, task.namespace.0], |row| Ok((codec::task_id(row, 0)?, row.get(1)?)))
         .optional()?;
     match known {
         Some((id, number)) => {
@@ -211,7 +219,8 @@ fn insert(
         task.created_at.as_micros(),
         task.updated_at.as_micros(),
         artifact_of(task),
-        fit.waits()
+        fit.waits(),
+        task.namespace.0
     ])?;
     artifacts::keep_files(conn, task)?;
     secrets::keep_uses(conn, task)?;
@@ -228,6 +237,7 @@ pub(crate) fn read_task(row: &Row<'_>) -> rusqlite::Result<Task> {
         .map_err(|error| rusqlite::Error::FromSqlConversionFailure(5, rusqlite::types::Type::Text, Box::new(error)))?;
     Ok(Task {
         id: codec::task_id(row, 0)?,
+        namespace: codec::namespace(row, 7)?,
         name: row.get(1)?,
         revision: row.get(2)?,
         created_at: codec::time(row, 3)?,
@@ -268,6 +278,8 @@ fn use_until(conn: &Connection, number: i64, until: Timestamp) -> rusqlite::Resu
 }
 
 pub(crate) fn known(conn: &Connection, id: TaskId) -> rusqlite::Result<Option<KnownTask>> {
-    let read = |row: &Row<'_>| Ok(KnownTask { number: row.get(0)?, used_until: codec::time(row, 1)? });
+    let read = |row: &Row<'_>| {
+        Ok(KnownTask { number: row.get(0)?, used_until: codec::time(row, 1)?, namespace: codec::namespace(row, 2)? })
+    };
     conn.prepare_cached(sql!("task_number"))?.query_row([id.to_bytes()], read).optional()
 }

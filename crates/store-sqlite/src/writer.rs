@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use punctual_core::{TaskId, Timestamp};
+use punctual_core::{NamespaceId, TaskId, Timestamp};
 use punctual_store::{Result, StoreError};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
@@ -70,6 +70,7 @@ impl From<rusqlite::Error> for Failure {
 pub(crate) struct KnownTask {
     /// By which rows refer to it.
     pub(crate) number: i64,
+    pub(crate) namespace: NamespaceId,
     /// At least until then its row says that it is used.
     pub(crate) used_until: Timestamp,
 }

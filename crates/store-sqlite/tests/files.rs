@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use punctual_core::attempt::{Details, Ending};
 use punctual_core::shard::write::{JobWrite, Requeue, Settle, StaleOutcome, Write};
-use punctual_core::{AttemptNo, JobState, ShardId};
+use punctual_core::{AttemptNo, JobState, NamespaceId, ShardId};
 use punctual_store::{
     Filter, JobReads, JobRecord, Leases, NewJob, Order, Store, StoreError, Submission, Submit, Tasks, Transitions,
 };
@@ -50,7 +50,7 @@ async fn everything(store: &dyn Store, jobs: &[NewJob]) -> String {
     for job in jobs {
         text += &format!("{:?}", store.job(job.id).await.unwrap());
     }
-    text + &format!("{:?}", store.task_by_name("report").await.unwrap())
+    text + &format!("{:?}", store.task_by_name(NamespaceId::DEFAULT, "report").await.unwrap())
 }
 
 #[tokio::test]
@@ -284,7 +284,7 @@ async fn a_task_that_cannot_be_read_is_left_out_and_the_others_are_read() {
         assert_eq!(tasks, [named_task(1, "report")]);
     }
     // By name it comes before the other, and takes nothing from the page.
-    assert_eq!(store.list_tasks(None, 1).await.unwrap(), [named_task(1, "report")]);
+    assert_eq!(store.list_tasks(NamespaceId::DEFAULT, None, 1).await.unwrap(), [named_task(1, "report")]);
 }
 
 #[tokio::test]

@@ -6,9 +6,12 @@ use punctual_store_tests::check_columns;
 use rusqlite::Connection;
 
 /// The few rows of `shard`, `member` and `duty` are read through, and so are those artifacts that are pending and
-/// the objects that are to be deleted, calendars, rules, authorities, keys, people, sessions and those backfills that are running. One reads
+/// the objects that are to be deleted, calendars, rules, namespaces, authorities, keys, people, sessions and those backfills that are running. One reads
 /// through the names of schedules, where that is the quickest way, and one through an index up to its limit.
-const SCANS: [&str; 32] = [
+const SCANS: [&str; 33] = [
+    "namespaces",
+    "count_namespaces",
+    "count_rules",
     "authorities",
     "shards_free",
     "renew_leases",
@@ -21,10 +24,8 @@ const SCANS: [&str; 32] = [
     "expired_artifacts",
     "dropped_logs",
     "calendars",
-    "first_schedules_of_task",
     "watermarks",
     "rules",
-    "count_rules",
     "ailing",
     "running_backfills",
     "prune_task_files",
@@ -77,7 +78,7 @@ fn every_query_runs_on_an_index_in_its_order() {
     for (name, text) in read("queries") {
         let orders: &[&str] = match name.as_str() {
             "list_hot" => &["ORDER BY job.due_at, job.id", "ORDER BY job.due_at DESC, job.id DESC"],
-            "list_moved" | "list_hot_traced" => &["ORDER BY job.id", "ORDER BY job.id DESC"],
+            "list_moved" | "list_hot_traced" | "list_hot_of_namespace" => &["ORDER BY job.id", "ORDER BY job.id DESC"],
             "occurrences" => &["ORDER BY at", "ORDER BY at DESC"],
             list if list.starts_with("list_finished") => &["ORDER BY history.id", "ORDER BY history.id DESC"],
             _ => &[""],
@@ -104,6 +105,13 @@ fn queries_that_need_a_partial_index_use_it() {
         ("list_moved", "job_moved (id>? AND id<?)"),
         ("list_hot_traced", "job_tracing (tracing_id=? AND id>? AND id<?)"),
         ("list_finished_traced", "history_tracing (tracing_id=? AND id>? AND id<?)"),
+        ("list_hot_of_namespace", "job_namespace (namespace=? AND id>? AND id<?)"),
+        ("list_finished_of_namespace", "history_namespace (namespace=? AND id>? AND id<?)"),
+        ("namespace_contents", "job_namespace (namespace=?)"),
+        ("namespace_contents", "artifact_namespace (namespace=?)"),
+        ("list_artifacts", "artifact_namespace (namespace=? AND id<?)"),
+        ("task_by_digest", "task_digest (namespace=? AND digest=?)"),
+        ("ailing_of_namespace", "ailing_namespace (namespace=?)"),
         ("list_finished_of_task", "history_task"),
         ("list_finished_in_state", "history_unsuccessful"),
         ("prunable_early_jobs", "history_early"),
@@ -126,16 +134,16 @@ fn queries_that_need_a_partial_index_use_it() {
         ("release_occurrence", "PRIMARY KEY (schedule=? AND at=?)"),
         ("tracked_jobs", "job_tracked (shard=?)"),
         ("load_schedules", "PRIMARY KEY (shard=? AND id>?)"),
-        ("list_schedules", "schedule_name (name>?)"),
-        ("list_paused_schedules", "schedule_paused (name>?)"),
+        ("list_schedules", "schedule_name (namespace=? AND name>?)"),
+        ("list_paused_schedules", "schedule_paused (namespace=? AND name>?)"),
         ("list_schedules_of_task", "schedule_task (task=?)"),
         ("schedules_of_task", "schedule_task (task=?)"),
-        ("first_schedules_of_task", "SCAN schedule USING INDEX schedule_name"),
-        ("schedule_id", "COVERING INDEX schedule_name (name=?)"),
+        ("first_schedules_of_task", "schedule_name (namespace=?)"),
+        ("schedule_id", "COVERING INDEX schedule_name (namespace=? AND name=?)"),
         ("schedule_changes", "schedule_change_of (schedule=?)"),
         ("prune_schedule_changes", "schedule_change_at (at<?)"),
-        ("schedules_with_calendar", "PRIMARY KEY (calendar=? AND schedule>?)"),
-        ("calendar_users", "calendar_use_name (calendar=?)"),
+        ("schedules_with_calendar", "PRIMARY KEY (namespace=? AND calendar=? AND schedule>?)"),
+        ("calendar_users", "calendar_use_name (namespace=? AND calendar=?)"),
         ("late_outcomes_of_job", "PRIMARY KEY (job=?)"),
         ("worker_by_id", "PRIMARY KEY (id=?)"),
         ("workers_since", "worker_last_seen (last_seen_at>?)"),
@@ -143,12 +151,12 @@ fn queries_that_need_a_partial_index_use_it() {
         ("waiting_notices", "INTEGER PRIMARY KEY (rowid>?)"),
         ("ailing", "SCAN ailing USING INDEX ailing_last"),
         ("prune_ailing", "ailing_last (last<?)"),
-        ("deliveries", "PRIMARY KEY ((at,job)<(?,?))"),
-        ("deliveries_of_rule", "delivery_rule (rule=? AND (at,job)<(?,?))"),
+        ("deliveries", "delivery_namespace (namespace=? AND (at,job)<(?,?))"),
+        ("deliveries_of_rule", "delivery_rule (namespace=? AND rule=? AND (at,job)<(?,?))"),
         ("prune_deliveries", "PRIMARY KEY (at<?)"),
         ("running_backfills", "backfill_running"),
         ("count_running_backfills", "backfill_running"),
-        ("list_backfills", "PRIMARY KEY (id<?)"),
+        ("list_backfills", "backfill_namespace (namespace=? AND id<?)"),
         ("list_backfills_of_schedule", "backfill_schedule (schedule=? AND id<?)"),
         ("open_backfill_runs", "backfill_run_open (backfill=?)"),
         ("backfill_runs", "PRIMARY KEY (backfill=? AND at>?)"),
@@ -160,7 +168,7 @@ fn queries_that_need_a_partial_index_use_it() {
         ("identity_keys_since", "identity_key_changed (changed>?)"),
         ("identity_users_since", "identity_user_changed (changed>?)"),
         ("identity_sessions_since", "identity_session_changed (changed>?)"),
-        ("identity_key_name_taken", "identity_key_name (name=?)"),
+        ("identity_key_name_taken", "identity_key_name (namespace=? AND name=?)"),
         ("identity_user_name_taken", "identity_user_name (name=?)"),
         ("revoke_identity_keys_of_user", "identity_key_owner (owner=?)"),
         ("end_identity_sessions_of_user", "identity_session_user (user_id=?)"),
@@ -188,5 +196,5 @@ fn statements_that_read_jobs_have_the_columns_that_their_readers_name() {
         let statement = conn.prepare(text).unwrap();
         check_columns(name, text, statement.column_names())
     });
-    assert_eq!(compared.count(), 15);
+    assert_eq!(compared.count(), 17);
 }

@@ -71,8 +71,8 @@ async fn a_job_is_shown_although_its_attempt_cannot_be_read() {
 #[tokio::test]
 async fn deliveries_and_ailing_tasks_are_pruned_in_steps() {
     for (table, sql) in [
-        ("delivery", "INSERT INTO delivery VALUES (?2, ?1, 'ops', 1, '')"),
-        ("ailing", "INSERT INTO ailing VALUES (?1, 0, ?2, 1)"),
+        ("delivery", "INSERT INTO delivery VALUES (?2, ?1, 'ops', 1, '', 0)"),
+        ("ailing", "INSERT INTO ailing VALUES (?1, 0, ?2, 1, 0)"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let store = open(&folder);

@@ -56,8 +56,8 @@ async fn a_verdict_or_a_calendar_that_cannot_be_read_is_refused_by_name() {
     raw(&folder).execute("UPDATE occurrence SET verdict = 99", []).unwrap();
     let read = store.occurrences(schedule.id, OccurrenceFilter::default(), None, Order::Ascending, 10).await;
     assert!(matches!(&read, Err(StoreError::Inconsistent(text)) if text.contains("not a verdict")), "{read:?}");
-    raw(&folder).execute("INSERT INTO calendar VALUES (1, 'days', '[\"2026-02-30\"]', 0, 'ada')", []).unwrap();
-    let read = store.calendars().await;
+    raw(&folder).execute("INSERT INTO calendar VALUES (1, 0, 'days', '[\"2026-02-30\"]', 0, 'ada')", []).unwrap();
+    let read = store.calendars(None).await;
     assert!(matches!(&read, Err(StoreError::Inconsistent(_))), "{read:?}");
 }
 
@@ -87,7 +87,7 @@ async fn a_list_that_finds_little_ends_its_page_early_and_goes_on() {
     // All of them are paused but two.
     fill(
         &folder,
-        "INSERT INTO schedule SELECT shard, ?1, ?2, task, spec, NULL, NULL, 1, 0, ?3, 'bob', NULL, NULL, 0, 0, 0, '', 0, '', NULL, NULL
+        "INSERT INTO schedule SELECT shard, ?1, ?2, task, spec, NULL, NULL, 1, 0, ?3, 'bob', NULL, NULL, 0, 0, 0, '', 0, '', NULL, NULL, 0
          FROM schedule WHERE name = 'z'",
     );
     let active = ScheduleFilter { is_paused: Some(false), ..ScheduleFilter::default() };

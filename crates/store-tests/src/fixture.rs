@@ -14,7 +14,8 @@ use punctual_core::shard::write::{
 };
 use punctual_core::task::{Binary, Handler, Limits, Network, Priority, Probe, Run, Task, TaskSpec};
 use punctual_core::{
-    ArtifactId, AttemptNo, Counters, JobId, JobKey, JobState, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
+    ArtifactId, AttemptNo, Counters, JobId, JobKey, JobState, NamespaceId, ServerId, ShardId, Span, TaskId, Timestamp,
+    WorkerId,
 };
 use punctual_store::{
     Applied, ArtifactKind, CreatedArtifact, Filter, FinishedJob, HotJob, NewArtifact, NewJob, Order, Owned, Page,
@@ -67,6 +68,7 @@ pub fn priority(value: i8) -> Priority {
 
 pub fn named_task(n: u64, name: &str) -> Task {
     Task {
+        namespace: NamespaceId::DEFAULT,
         id: task_id(n),
         name: Some(name.to_owned()),
         revision: 1,
@@ -97,6 +99,7 @@ pub fn binary_spec(artifact: u64) -> TaskSpec {
 /// A file of its own, to be uploaded within 100 s.
 pub fn new_artifact(n: u64) -> NewArtifact {
     NewArtifact {
+        namespace: NamespaceId::DEFAULT,
         id: artifact_id(n),
         name: Some(format!("file-{n}")),
         size: 1000 + n,
@@ -121,6 +124,7 @@ pub fn nameless_task(n: u64) -> (Task, [u8; 32]) {
 /// A job of the task that [`with_task`] stores.
 pub fn new_job(n: u64, due_secs: i64, shard: u16) -> NewJob {
     NewJob {
+        namespace: NamespaceId::DEFAULT,
         id: job_id(n, due_secs, shard),
         task: task_id(1),
         priority: Priority::default(),

@@ -4,7 +4,7 @@ use punctual_core::attempt::Ending;
 use punctual_core::notice::{Notice, NoticeKind};
 use punctual_core::schedule::{Source, SourceKind};
 use punctual_core::shard::write::{Decision, JobWrite, ResolveLost, Settle, Write};
-use punctual_core::{AttemptNo, BackfillId, JobId, JobState, ScheduleId, ShardId};
+use punctual_core::{AttemptNo, BackfillId, JobId, JobState, NamespaceId, ScheduleId, ShardId};
 use punctual_store::{
     Ailing, BackfillProgress, BackfillRow, BackfillRun, BackfillState, BackfillStep, DeliveryRow, Dispatch, Dispatched,
     NewJob, RuleChange, RuleRow, RuleUpdate, Store,
@@ -74,6 +74,7 @@ pub async fn numbers(store: &dyn Store) -> Vec<i64> {
 /// A notification rule that was just created.
 pub fn new_rule(name: &str) -> RuleRow {
     RuleRow {
+        namespace: NamespaceId::DEFAULT,
         name: name.to_owned(),
         spec: format!(r#"{{"slack":"{name}"}}"#),
         revision: 1,
@@ -91,7 +92,7 @@ pub async fn with_rule(store: &dyn Store, name: &str) -> RuleRow {
 }
 
 pub fn update(name: &str, version: u64, state: &str) -> RuleUpdate {
-    RuleUpdate { name: name.to_owned(), version, state: Some(state.to_owned()) }
+    RuleUpdate { namespace: NamespaceId::DEFAULT, name: name.to_owned(), version, state: Some(state.to_owned()) }
 }
 
 pub fn ailing(task: u64, since: i64, last: i64) -> Ailing {
@@ -99,7 +100,14 @@ pub fn ailing(task: u64, since: i64, last: i64) -> Ailing {
 }
 
 pub fn delivery(rule: &str, secs: i64, job: JobId) -> DeliveryRow {
-    DeliveryRow { rule: rule.to_owned(), at: at(secs), job, events: 3, summary: format!("{rule} at {secs}") }
+    DeliveryRow {
+        namespace: NamespaceId::DEFAULT,
+        rule: rule.to_owned(),
+        at: at(secs),
+        job,
+        events: 3,
+        summary: format!("{rule} at {secs}"),
+    }
 }
 
 pub async fn dispatched(store: &dyn Store, dispatch: Dispatch) {
@@ -131,6 +139,7 @@ pub fn ended_at(secs: i64) -> BackfillProgress {
 /// Of the first schedule of shard 1, which need not be there.
 pub fn new_backfill(n: u64) -> BackfillRow {
     BackfillRow {
+        namespace: NamespaceId::DEFAULT,
         id: backfill_id(n),
         schedule: schedule_id(1, 1),
         schedule_name: "backup".to_owned(),

@@ -8,7 +8,7 @@ use punctual_core::schedule::{
 };
 use punctual_core::shard::write::{Decision, FiredJob, ScheduleWrite, Void, Write};
 use punctual_core::task::Priority;
-use punctual_core::{JobId, JobKey, ScheduleId, ShardId};
+use punctual_core::{JobId, JobKey, NamespaceId, ScheduleId, ShardId};
 use punctual_store::{Applied, OccurrenceFilter, Order, Store};
 
 use crate::fixture::{Owner, at, job_id, task_id};
@@ -33,6 +33,7 @@ pub fn edit(minutes: u32) -> ScheduleEdit {
 
 pub fn new_schedule(n: u64, name: &str, shard: u16) -> ScheduleRow {
     ScheduleRow {
+        namespace: NamespaceId::DEFAULT,
         id: schedule_id(n, shard),
         name: name.to_owned(),
         edit: edit(1),

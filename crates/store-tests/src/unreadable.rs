@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use punctual_core::attempt::{AttemptRecord, Ending};
 use punctual_core::notice::{Notice, NoticeKind};
-use punctual_core::{JobState, ServerId, TaskId, Timestamp, WorkerId};
+use punctual_core::{JobState, NamespaceId, ServerId, TaskId, Timestamp, WorkerId};
 use punctual_store::{Ailing, DeliveryRow, Dispatch, JobRecord, RuleRow, Store};
 use tracing::Level;
 use tracing::subscriber::DefaultGuard;
@@ -89,18 +89,19 @@ pub async fn rows_about_notifications_are_passed_over(store: &dyn Store, sql: &d
     for _ in 0..3 {
         assert_eq!(numbers_of(store, 2).await, [4, 5], "a page is full of what can be read");
         assert_eq!(waiting(store).await, notices[3..]);
-        assert_eq!(store.rules().await.unwrap(), rules[3..]);
-        assert_eq!(store.ailing(2).await.unwrap(), [ill[1].clone(), ill[0].clone()]);
-        assert_eq!(store.ailing(9).await.unwrap().len(), 2);
+        assert_eq!(store.rules(None).await.unwrap(), rules[3..]);
+        assert_eq!(store.ailing(None, 2).await.unwrap(), [ill[1].clone(), ill[0].clone()]);
+        assert_eq!(store.ailing(None, 9).await.unwrap().len(), 2);
         let mut known = store.ailing_of(tasks.clone()).await.unwrap();
         known.sort_by_key(|ailing| ailing.task);
         assert_eq!(known, ill[..2]);
         for rule in [None, Some("a".to_owned())] {
-            let page = store.deliveries(rule.clone(), None, 1).await.unwrap();
+            let page = store.deliveries(NamespaceId::DEFAULT, rule.clone(), None, 1).await.unwrap();
             assert_eq!(page, [sent[1].clone()], "of {rule:?}");
-            let next = store.deliveries(rule.clone(), Some((sent[1].at, sent[1].job)), 1).await.unwrap();
+            let next =
+                store.deliveries(NamespaceId::DEFAULT, rule.clone(), Some((sent[1].at, sent[1].job)), 1).await.unwrap();
             assert_eq!(next, [sent[0].clone()], "of {rule:?}");
-            assert_eq!(store.deliveries(rule, None, 9).await.unwrap().len(), 2);
+            assert_eq!(store.deliveries(NamespaceId::DEFAULT, rule, None, 9).await.unwrap().len(), 2);
         }
     }
     for (part, lines) in [
@@ -119,7 +120,7 @@ pub async fn rows_about_notifications_are_passed_over(store: &dyn Store, sql: &d
     sql(&format!("UPDATE notice SET kind = {}", NoticeKind::Failed as u8));
     sql(&format!("UPDATE notification_rule SET changed_at = {}", new_rule("a").changed.at.as_micros()));
     assert_eq!(waiting(store).await, notices[..3]);
-    assert_eq!(store.rules().await.unwrap(), rules);
+    assert_eq!(store.rules(None).await.unwrap(), rules);
 }
 
 async fn numbers_of(store: &dyn Store, limit: usize) -> Vec<i64> {

@@ -4,6 +4,7 @@
 //! and can be removed. A task that refers to an artifact keeps it.
 
 use async_trait::async_trait;
+use punctual_core::namespace::NamespaceId;
 use punctual_core::task::Task;
 use punctual_core::{ArtifactId, TaskId, Timestamp};
 
@@ -12,6 +13,7 @@ use crate::Result;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Artifact {
     pub id: ArtifactId,
+    pub namespace: NamespaceId,
     /// A description for people.
     pub name: Option<String>,
     pub size: u64,
@@ -52,6 +54,7 @@ pub enum ArtifactState {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewArtifact {
     pub id: ArtifactId,
+    pub namespace: NamespaceId,
     pub name: Option<String>,
     pub size: u64,
     pub sha256: [u8; 32],
@@ -63,7 +66,7 @@ pub struct NewArtifact {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CreatedArtifact {
     New(Artifact),
-    /// One with the same size, digest and kind was there: ready, or pending and now for longer.
+    /// One of the namespace with the same size, digest and kind was there: ready, or pending and now for longer.
     Known(Artifact),
 }
 
@@ -105,9 +108,10 @@ pub enum Unfit {
 }
 
 impl Unfit {
-    /// Whether a task can run an artifact, and whether it has to wait for it.
-    pub fn of_program(artifact: Option<&Artifact>) -> std::result::Result<Waits, Self> {
-        match artifact.map(|artifact| (&artifact.state, artifact.kind)) {
+    /// Whether a task can run an artifact, and whether it has to wait for it. One of another namespace is unknown.
+    pub fn of_program(task: &Task, artifact: Option<&Artifact>) -> std::result::Result<Waits, Self> {
+        let own = artifact.filter(|artifact| artifact.namespace == task.namespace);
+        match own.map(|artifact| (&artifact.state, artifact.kind)) {
             Some((_, ArtifactKind::File)) => Err(Self::NotAProgram),
             Some((ArtifactState::Ready { .. }, ArtifactKind::Binary)) => Ok(Waits::No),
             Some((ArtifactState::Pending { .. }, ArtifactKind::Binary)) => Ok(Waits::Yes),
@@ -116,9 +120,10 @@ impl Unfit {
         }
     }
 
-    /// Whether a task can read an artifact.
-    pub fn of_file(artifact: Option<&Artifact>) -> std::result::Result<(), Self> {
-        match artifact.map(|artifact| &artifact.state) {
+    /// Whether a task can read an artifact. One of another namespace is unknown.
+    pub fn of_file(task: &Task, artifact: Option<&Artifact>) -> std::result::Result<(), Self> {
+        let own = artifact.filter(|artifact| artifact.namespace == task.namespace);
+        match own.map(|artifact| &artifact.state) {
             Some(ArtifactState::Ready { .. }) => Ok(()),
             Some(ArtifactState::Pending { .. }) => Err(Self::NotArrived),
             Some(ArtifactState::Refused { reason, .. }) => Err(Self::Refused { reason: reason.clone() }),
@@ -136,7 +141,7 @@ pub enum Waits {
 
 #[async_trait]
 pub trait Artifacts: Send + Sync + 'static {
-    /// Stores a pending artifact, unless one of the same size, digest and kind is there that was not
+    /// Stores a pending artifact, unless one of the same namespace, size, digest and kind is there that was not
     /// refused: then that one counts as used now, and may be uploaded until `until` if it is
     /// still pending.
     ///
@@ -145,10 +150,15 @@ pub trait Artifacts: Send + Sync + 'static {
 
     async fn artifact(&self, id: ArtifactId) -> Result<Option<Artifact>>;
 
-    /// The newest first, before `after`.
-    async fn list_artifacts(&self, after: Option<ArtifactId>, limit: usize) -> Result<Vec<Artifact>>;
+    /// Those of a namespace, the newest first, before `after`.
+    async fn list_artifacts(
+        &self,
+        namespace: NamespaceId,
+        after: Option<ArtifactId>,
+        limit: usize,
+    ) -> Result<Vec<Artifact>>;
 
-    /// Those whose file has not arrived, also if their time is over; the oldest first, after `after`.
+    /// Those of all namespaces whose file has not arrived, also if their time is over; the oldest first, after `after`.
     async fn pending_artifacts(&self, after: Option<ArtifactId>, limit: usize) -> Result<Vec<Artifact>>;
 
     /// The file of a pending artifact is there and was checked. In the same transaction every

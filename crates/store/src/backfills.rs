@@ -5,6 +5,7 @@
 //! knowing it can do no harm.
 
 use async_trait::async_trait;
+use punctual_core::namespace::NamespaceId;
 use punctual_core::schedule::By;
 use punctual_core::{BackfillId, JobId, JobState, ScheduleId, Timestamp};
 
@@ -31,6 +32,8 @@ impl BackfillState {
 #[derive(Debug, Clone, PartialEq)]
 pub struct BackfillRow {
     pub id: BackfillId,
+    /// That of its schedule.
+    pub namespace: NamespaceId,
     pub schedule: ScheduleId,
     /// The schedule's name when it was made: a schedule may go before its backfills.
     pub schedule_name: String,
@@ -107,9 +110,10 @@ pub trait Backfills: Send + Sync + 'static {
 
     async fn backfill(&self, id: BackfillId) -> Result<Option<BackfillRow>>;
 
-    /// The latest first, before `before`: of a schedule, or of all.
+    /// The latest first, before `before`: of a schedule, or of all of a namespace.
     async fn list_backfills(
         &self,
+        namespace: NamespaceId,
         schedule: Option<ScheduleId>,
         before: Option<BackfillId>,
         limit: usize,

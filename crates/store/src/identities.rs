@@ -8,6 +8,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 use punctual_core::Timestamp;
+use punctual_core::namespace::NamespaceId;
 use punctual_core::schedule::By;
 
 use crate::Result;
@@ -61,9 +62,10 @@ impl fmt::Debug for PasswordHash {
 pub struct KeyRow {
     pub id: IdentityId,
     pub digest: SecretDigest,
-    /// Of one key that is neither revoked nor replaced.
+    /// Of one key of the namespace that is neither revoked nor replaced.
     pub name: String,
-    pub namespace: String,
+    /// Where it counts; `None` for the cluster.
+    pub namespace: Option<NamespaceId>,
     /// A role or a list of rights, as JSON; a store does not look into it.
     pub grant: String,
     /// The person on whose behalf the key was made.
@@ -84,13 +86,25 @@ pub struct OpenIdSubject {
     pub subject: String,
 }
 
+impl KeyRow {
+    /// As stores write where a key counts: the number of the namespace, or nothing for the cluster.
+    pub fn namespace_text(&self) -> String {
+        self.namespace.map(|namespace| namespace.0.to_string()).unwrap_or_default()
+    }
+
+    /// From such a text. Servers of earlier versions write `default` for the cluster.
+    pub fn namespace_of_text(text: &str) -> Option<NamespaceId> {
+        text.parse().ok().map(NamespaceId)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct UserRow {
     pub id: IdentityId,
     /// Of one person who is not deleted. It never changes.
     pub name: String,
     pub mail: Option<String>,
-    /// The name of a role; a store does not look into it.
+    /// What they may do: the name of a role, or JSON with roles in namespaces; a store does not look into it.
     pub role: String,
     /// `None`: nobody can log in as this person with a password.
     pub password: Option<PasswordHash>,
@@ -131,7 +145,7 @@ pub struct IdentityChanges {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyChange {
     Done,
-    /// Another key has this name and is neither revoked nor replaced.
+    /// Another key of the namespace has this name and is neither revoked nor replaced.
     NameTaken,
     /// There are [`KEYS_MAX`].
     Full,

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use punctual_core::attempt::AttemptRecord;
 use punctual_core::give_backs::{GiveBacks, GivenBack};
+use punctual_core::namespace::NamespaceId;
 use punctual_core::schedule::Source;
 use punctual_core::task::Priority;
 use punctual_core::{AttemptNo, Counters, JobId, JobKey, JobState, Span, TaskId, Timestamp, WorkerId};
@@ -20,6 +21,8 @@ pub const SUBMIT_MAX: usize = 10_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewJob {
     pub id: JobId,
+    /// That of its task; another one is refused.
+    pub namespace: NamespaceId,
     pub task: TaskId,
     pub priority: Priority,
     pub submitted_at: Timestamp,
@@ -34,8 +37,12 @@ pub struct Submission {
     pub idempotency: Option<IdempotentAnswer>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IdempotencyKey(pub String);
+/// The same text in another namespace is another key.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct IdempotencyKey {
+    pub namespace: NamespaceId,
+    pub key: String,
+}
 
 /// The answer to keep under a key, so that a repeated request gets it again.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,6 +86,7 @@ pub trait Submit: Send + Sync + 'static {
 #[derive(Debug, Clone, PartialEq)]
 pub struct HotJob {
     pub key: JobKey,
+    pub namespace: NamespaceId,
     pub task: TaskId,
     pub priority: Priority,
     pub counters: Counters,
@@ -133,6 +141,7 @@ pub struct LateOutcome {
 #[derive(Debug, Clone, PartialEq)]
 pub struct FinishedJob {
     pub id: JobId,
+    pub namespace: NamespaceId,
     pub task: TaskId,
     pub priority: Priority,
     pub counters: Counters,
@@ -178,6 +187,8 @@ impl Tables {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Filter {
     pub tables: Tables,
+    /// `None`: all, for duties. People see one.
+    pub namespace: Option<NamespaceId>,
     pub task: Option<TaskId>,
     /// The type of task: http, probe, …
     pub kind: Option<String>,
@@ -241,6 +252,8 @@ pub struct JobPages {
 /// Hot jobs by the time at which they are due now.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DueWindow {
+    /// `None`: all.
+    pub namespace: Option<NamespaceId>,
     /// Due at or after.
     pub from: Timestamp,
     /// Due before.
@@ -271,7 +284,14 @@ pub trait JobReads: Send + Sync + 'static {
 
     /// Jobs whose last start was taken back, in order of (`since`, id) after that place, up to a time. The
     /// `due_at` of the keys that go in and come out as `next` is that `since`. One that cannot be read is left out.
-    async fn given_back(&self, after: Option<JobKey>, until: Timestamp, limit: usize) -> Result<Page<HotJob, JobKey>>;
+    /// Those of other namespaces than the one asked for are examined and left out.
+    async fn given_back(
+        &self,
+        namespace: Option<NamespaceId>,
+        after: Option<JobKey>,
+        until: Timestamp,
+        limit: usize,
+    ) -> Result<Page<HotJob, JobKey>>;
 
     /// Jobs in order of id, which is that of their first due times and never changes, over all shards. Both tables are
     /// read in one snapshot, or a job that moves between them would be found twice or not at all.

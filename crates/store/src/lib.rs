@@ -20,6 +20,7 @@ mod leases;
 mod logs;
 mod members;
 mod migrations;
+mod namespaces;
 mod notices;
 mod schedules;
 mod secrets;
@@ -63,6 +64,10 @@ pub use members::{ClusterSecret, DutyLease, Member, MemberStatus, Members, SeenM
 pub use migrations::{
     AppliedMigration, Migration, MigrationState, MigrationStatus, migration_status, missing_migrations,
 };
+pub use namespaces::{
+    AllNamespaces, DELETED_NAMESPACES_MAX, NAMESPACES_MAX, NamespaceChange, NamespaceContent, NamespaceDeletion,
+    NamespaceRow, Namespaces,
+};
 pub use notices::{
     Ailing, DeliveryRow, Dispatch, Dispatched, Notices, RULES_MAX, RuleChange, RuleDeletion, RuleRow, RuleUpdate,
     WaitingNotice,
@@ -70,9 +75,7 @@ pub use notices::{
 pub use schedules::{
     CalendarDeletion, CalendarUpdate, LoadedRow, OccurrenceFilter, ScheduleFilter, Schedules, ShardSchedules,
 };
-pub use secrets::{
-    CLUSTER_SECRET, DEFAULT_NAMESPACE, RootKeyId, SECRETS_MAX, SealedKey, SecretChange, SecretRow, Secrets,
-};
+pub use secrets::{CLUSTER_SECRET, RootKeyId, SECRETS_MAX, SealedKey, SecretChange, SecretRow, Secrets};
 pub use tasks::{Interned, TaskChange, Tasks};
 pub use throttle::Throttle;
 pub use transitions::{Applied, FoundRow, LoadPage, OpenStarts, Transitions};
@@ -84,6 +87,7 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 #[async_trait]
 pub trait Store:
     Artifacts
+    + Namespaces
     + Tasks
     + Schedules
     + Backfills

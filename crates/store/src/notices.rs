@@ -7,6 +7,7 @@
 use std::fmt;
 
 use async_trait::async_trait;
+use punctual_core::namespace::NamespaceId;
 use punctual_core::notice::Notice;
 use punctual_core::schedule::By;
 use punctual_core::{JobId, TaskId, Timestamp};
@@ -27,6 +28,7 @@ pub struct WaitingNotice {
 /// Who is told of what, and how.
 #[derive(Clone, PartialEq)]
 pub struct RuleRow {
+    pub namespace: NamespaceId,
     pub name: String,
     /// What the user wrote down, as JSON; a store does not look into it.
     pub spec: String,
@@ -44,9 +46,9 @@ pub struct RuleRow {
 
 impl fmt::Debug for RuleRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, spec: _, revision, created, changed, state, version } = self;
+        let Self { namespace, name, spec: _, revision, created, changed, state, version } = self;
         // It may hold an address that lets everybody post who knows it.
-        let rule = (name, "***", revision);
+        let rule = (namespace, name, "***", revision);
         f.debug_tuple("RuleRow").field(&rule).field(created).field(changed).field(state).field(version).finish()
     }
 }
@@ -87,6 +89,7 @@ pub struct Ailing {
 /// A message that was handed to a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryRow {
+    pub namespace: NamespaceId,
     pub rule: String,
     pub at: Timestamp,
     /// Its delivery.
@@ -115,6 +118,7 @@ pub struct Dispatch {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct RuleUpdate {
+    pub namespace: NamespaceId,
     pub name: String,
     /// That it has now.
     pub version: u64,
@@ -141,12 +145,12 @@ pub trait Notices: Send + Sync + 'static {
 
     /// What waits to be sent goes with the rule; the record of what was sent stays. `expected` is the revision that the
     /// rule must have; `None`: whatever it has.
-    async fn delete_rule(&self, name: &str, expected: Option<u32>) -> Result<RuleDeletion>;
+    async fn delete_rule(&self, namespace: NamespaceId, name: &str, expected: Option<u32>) -> Result<RuleDeletion>;
 
-    /// All of them in order of name.
-    async fn rules(&self) -> Result<Vec<RuleRow>>;
+    /// All of a namespace, or of all for those who match notices, in order of (namespace, name).
+    async fn rules(&self, namespace: Option<NamespaceId>) -> Result<Vec<RuleRow>>;
 
-    async fn rule(&self, name: &str) -> Result<Option<RuleRow>>;
+    async fn rule(&self, namespace: NamespaceId, name: &str) -> Result<Option<RuleRow>>;
 
     /// Those that nobody has taken, in order of number, at most `limit`.
     async fn waiting_notices(&self, limit: usize) -> Result<Vec<WaitingNotice>>;
@@ -158,12 +162,13 @@ pub trait Notices: Send + Sync + 'static {
     /// Those of `tasks` that ail, in no order.
     async fn ailing_of(&self, tasks: Vec<TaskId>) -> Result<Vec<Ailing>>;
 
-    /// The `limit` that failed last, the latest first: by (last failure, task).
-    async fn ailing(&self, limit: usize) -> Result<Vec<Ailing>>;
+    /// The `limit` tasks of a namespace, or of all, that failed last, the latest first: by (last failure, task).
+    async fn ailing(&self, namespace: Option<NamespaceId>, limit: usize) -> Result<Vec<Ailing>>;
 
-    /// Of a rule, or of all, the latest first: by (time, job), before `before`.
+    /// Of a rule, or of all of a namespace, the latest first: by (time, job), before `before`.
     async fn deliveries(
         &self,
+        namespace: NamespaceId,
         rule: Option<String>,
         before: Option<(Timestamp, JobId)>,
         limit: usize,

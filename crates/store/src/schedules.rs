@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use punctual_core::namespace::NamespaceId;
 use punctual_core::schedule::{
     OccurrenceRow, ScheduleChange, ScheduleRow, ScheduleState, Source, StoredCalendar, Verdict,
 };
@@ -29,6 +30,7 @@ pub struct ShardSchedules {
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadedRow {
     pub id: ScheduleId,
+    pub namespace: NamespaceId,
     pub name: String,
     pub task: TaskId,
     pub spec: Arc<str>,
@@ -39,6 +41,7 @@ pub struct LoadedRow {
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ScheduleFilter {
+    pub namespace: NamespaceId,
     pub task: Option<TaskId>,
     /// Only those that are paused, or only those that are not.
     pub is_paused: Option<bool>,
@@ -89,8 +92,8 @@ pub trait Schedules: Send + Sync + 'static {
 
     async fn schedule(&self, id: ScheduleId) -> Result<Option<ScheduleRow>>;
 
-    /// The ids of those that there are, by name, in no order.
-    async fn schedule_ids(&self, names: Vec<String>) -> Result<Vec<(String, ScheduleId)>>;
+    /// The ids of those that there are in a namespace, by name, in no order.
+    async fn schedule_ids(&self, namespace: NamespaceId, names: Vec<String>) -> Result<Vec<(String, ScheduleId)>>;
 
     /// In order of name, after `after`; without inputs. A page may be short and still not be the last:
     /// the second part is the name to go on after, `None` at the end.
@@ -125,20 +128,25 @@ pub trait Schedules: Send + Sync + 'static {
 
     /// Deletes a calendar that no schedule refers to. `expected` is the revision that it must have; `None`: whatever it
     /// has.
-    async fn delete_calendar(&self, name: &str, expected: Option<u32>) -> Result<CalendarDeletion>;
+    async fn delete_calendar(
+        &self,
+        namespace: NamespaceId,
+        name: &str,
+        expected: Option<u32>,
+    ) -> Result<CalendarDeletion>;
 
-    async fn calendar(&self, name: &str) -> Result<Option<StoredCalendar>>;
+    async fn calendar(&self, namespace: NamespaceId, name: &str) -> Result<Option<StoredCalendar>>;
 
-    /// All of them in order of name.
-    async fn calendars(&self) -> Result<Vec<StoredCalendar>>;
+    /// All of a namespace, or of all for servers that plan, in order of (namespace, name).
+    async fn calendars(&self, namespace: Option<NamespaceId>) -> Result<Vec<StoredCalendar>>;
 
-    /// The largest revision of a calendar; 0 without any.
+    /// The largest revision of a calendar of any namespace; 0 without any.
     async fn calendars_revision(&self) -> Result<u32>;
 
     /// The schedules of these shards that refer to any of these calendars, in order of id, after `after`.
     async fn schedules_with_calendars(
         &self,
-        names: Vec<String>,
+        names: Vec<(NamespaceId, String)>,
         after: Option<ScheduleId>,
         limit: usize,
     ) -> Result<Vec<LoadedRow>>;

@@ -6,6 +6,7 @@ use std::fmt;
 use async_trait::async_trait;
 use punctual_core::Timestamp;
 use punctual_core::hex;
+use punctual_core::namespace::NamespaceId;
 use punctual_core::schedule::By;
 
 use crate::{ClusterSecret, Result};
@@ -41,7 +42,7 @@ pub struct SealedKey {
 /// A secret as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretRow {
-    pub namespace: String,
+    pub namespace: NamespaceId,
     pub name: String,
     /// Grows with each change, from 1 on. The value is sealed for this revision.
     pub revision: u32,
@@ -77,31 +78,36 @@ pub trait Secrets: Send + Sync + 'static {
     /// sealed with `former` now and no other is stored.
     async fn rewrap_keys(&self, former: RootKeyId, keys: Vec<SealedKey>) -> Result<bool>;
 
+    /// Removes a sealed key. False if it was not there. Not for the cluster's secret, which everything hangs on.
+    async fn drop_sealed_key(&self, label: &str) -> Result<bool>;
+
     /// Stores a secret whose revision is the one after the stored one, or 1 of a new one. Of a new one `changed` is who
     /// created it.
     async fn put_secret(&self, row: SecretRow) -> Result<SecretChange>;
 
     /// False if it was not there.
-    async fn delete_secret(&self, namespace: &str, name: &str) -> Result<bool>;
+    async fn delete_secret(&self, namespace: NamespaceId, name: &str) -> Result<bool>;
 
     /// Those of a namespace that have one of these names, in no order.
-    async fn secrets_by_name(&self, namespace: &str, names: Vec<String>) -> Result<Vec<SecretRow>>;
+    async fn secrets_by_name(&self, namespace: NamespaceId, names: Vec<String>) -> Result<Vec<SecretRow>>;
 
     /// All of a namespace, in order of name.
-    async fn secrets(&self, namespace: &str) -> Result<Vec<SecretRow>>;
+    async fn secrets(&self, namespace: NamespaceId) -> Result<Vec<SecretRow>>;
 
     /// Tasks that refer to a secret and that something may still run: live named ones by their name, and those of
     /// schedules and of jobs that are due after `now`, or were within a day before, by their id; in no order. A task that is
     /// stored at the same moment may be missing.
-    async fn tasks_with_secret(&self, namespace: &str, name: &str, now: Timestamp, limit: usize)
-    -> Result<Vec<String>>;
+    async fn tasks_with_secret(
+        &self,
+        namespace: NamespaceId,
+        name: &str,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<String>>;
 
     /// For each secret of a namespace that tasks refer to, how many do, in order of name. Counts named tasks alone.
-    async fn secret_uses(&self, namespace: &str) -> Result<Vec<(String, u64)>>;
+    async fn secret_uses(&self, namespace: NamespaceId) -> Result<Vec<(String, u64)>>;
 }
 
 /// The label of the cluster's secret.
 pub const CLUSTER_SECRET: &str = "cluster";
-
-/// The one namespace there is.
-pub const DEFAULT_NAMESPACE: &str = "default";

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use punctual_core::task::Task;
-use punctual_core::{ArtifactId, TaskId};
+use punctual_core::{ArtifactId, NamespaceId, TaskId};
 
 use crate::{Result, Unfit};
 
@@ -49,7 +49,7 @@ impl Interned {
 /// that an arrival at the same moment is seen here, or sees the task.
 #[async_trait]
 pub trait Tasks: Send + Sync + 'static {
-    /// Stores a new named task. `NameTaken` if a live task has its name.
+    /// Stores a new named task. `NameTaken` if a live task of its namespace has its name.
     async fn create_task(&self, task: Task) -> Result<TaskChange>;
 
     /// Replaces the spec of `task.id`, whose revision must be `task.revision - 1`.
@@ -60,16 +60,16 @@ pub trait Tasks: Send + Sync + 'static {
     async fn delete_task(&self, id: TaskId, expected: Option<u32>) -> Result<TaskChange>;
 
     /// Stores nameless tasks for one-off jobs. A task whose `digest` is known already
-    /// is not stored again; the answer names the task to use for each, in order. From its
+    /// in its namespace is not stored again; the answer names the task to use for each, in order. From its
     /// `created_at` on it counts as used, so retention leaves it to the jobs that follow.
     async fn intern_tasks(&self, tasks: Vec<(Task, [u8; 32])>) -> Result<Interned>;
 
-    async fn task_by_name(&self, name: &str) -> Result<Option<Task>>;
+    async fn task_by_name(&self, namespace: NamespaceId, name: &str) -> Result<Option<Task>>;
 
     /// Also finds deleted and nameless tasks: a job may still need them. One whose definition
     /// cannot be read, such as one of a newer version, is left out and named in the log.
     async fn tasks_by_id(&self, ids: Vec<TaskId>) -> Result<Vec<Task>>;
 
-    /// Live named tasks in order of name, after `after`; those that can be read, as above.
-    async fn list_tasks(&self, after: Option<String>, limit: usize) -> Result<Vec<Task>>;
+    /// Live named tasks of a namespace in order of name, after `after`; those that can be read, as above.
+    async fn list_tasks(&self, namespace: NamespaceId, after: Option<String>, limit: usize) -> Result<Vec<Task>>;
 }

@@ -190,11 +190,11 @@ impl App {
     async fn tell_tasks(&self, tasks: Vec<Task>) {
         for (place, task) in tasks.into_iter().enumerate() {
             let name = task.name.clone().unwrap_or_default();
-            self.0.names.forget(&name);
-            let id = task.id;
+            self.0.names.forget(task.namespace, &name);
+            let (id, namespace) = (task.id, task.namespace);
             self.0.engine.task_changed(Arc::new(task));
             if place < TASKS_TOLD_MAX {
-                self.tell_task_changed(id, &name).await;
+                self.tell_task_changed(id, namespace, &name).await;
             }
         }
     }

@@ -2,6 +2,7 @@
 //! not finished. One-off and deleted tasks stay on record with their jobs and keep nothing by themselves.
 
 use punctual_api::ErrorKind;
+use punctual_core::namespace::NamespaceId;
 use punctual_core::{ArtifactId, JobId, TaskId};
 use punctual_store::{ArtifactChange, Filter, Order, Position, Tables};
 
@@ -26,7 +27,8 @@ enum Needed {
 }
 
 impl App {
-    pub async fn delete_artifact(&self, _: &By<EditArtifacts>, id: ArtifactId) -> Result<()> {
+    pub async fn delete_artifact(&self, by: &By<EditArtifacts>, id: ArtifactId) -> Result<()> {
+        self.own_artifact(by, id).await?;
         let mut unneeded_by: Vec<TaskId> = Vec::new();
         let mut parts = PARTS_MAX;
         loop {
@@ -39,19 +41,27 @@ impl App {
                 ArtifactChange::InUse { .. } if unneeded_by.len() >= TASKS_MAX => {
                     return Err(in_use(id, &Needed::Perhaps));
                 }
-                ArtifactChange::InUse { task, name } => match self.need_of(task, name, &mut parts).await? {
-                    Some(needed) => return Err(in_use(id, &needed)),
-                    None => unneeded_by.push(task),
-                },
+                ArtifactChange::InUse { task, name } => {
+                    match self.need_of(by.namespace(), task, name, &mut parts).await? {
+                        Some(needed) => return Err(in_use(id, &needed)),
+                        None => unneeded_by.push(task),
+                    }
+                }
             }
         }
     }
 
     /// What may still run a task.
-    async fn need_of(&self, task: TaskId, name: Option<String>, parts: &mut usize) -> Result<Option<Needed>> {
+    async fn need_of(
+        &self,
+        namespace: NamespaceId,
+        task: TaskId,
+        name: Option<String>,
+        parts: &mut usize,
+    ) -> Result<Option<Needed>> {
         if let Some(name) = name {
             // One that was deleted keeps its name on record, and another may have it by now.
-            let known = self.0.store.task_by_name(&name).await?;
+            let known = self.0.store.task_by_name(namespace, &name).await?;
             if known.is_some_and(|known| known.id == task) {
                 return Ok(Some(Needed::ByTask(name)));
             }

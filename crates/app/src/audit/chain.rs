@@ -26,13 +26,15 @@ pub(super) fn rows(after: AuditPlace, events: &[(Timestamp, &AuditEvent)]) -> Ve
 }
 
 fn line(seq: u64, at: Timestamp, event: &AuditEvent) -> AuditLine {
-    let AuditEvent { principal, kind, credential, address, action, object, before, outcome, times } = event.clone();
+    let AuditEvent { principal, kind, credential, namespace, address, action, object, before, outcome, times } =
+        event.clone();
     AuditLine {
         seq,
         at,
         principal,
         kind: kind.to_owned(),
         credential,
+        namespace,
         address: address.map(|address| address.to_string()),
         action,
         object,

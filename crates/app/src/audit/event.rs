@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use punctual_api::AuditNamespace;
+
 use crate::principal::Principal;
 
 /// A path or a name that somebody else chose.
@@ -14,6 +16,8 @@ pub struct AuditEvent {
     pub(super) principal: String,
     pub(super) kind: &'static str,
     pub(super) credential: Option<String>,
+    /// `None`: it concerns the cluster.
+    pub(super) namespace: Option<AuditNamespace>,
     pub(super) address: Option<IpAddr>,
     pub(super) action: String,
     pub(super) object: Option<String>,
@@ -31,6 +35,7 @@ impl AuditEvent {
             principal: by.name().to_owned(),
             kind: by.kind().name(),
             credential: by.credential().map(str::to_owned),
+            namespace: None,
             address: by.address(),
             action: action.into(),
             object: None,
@@ -46,6 +51,7 @@ impl AuditEvent {
             principal: "nobody".to_owned(),
             kind: "nobody",
             credential: None,
+            namespace: None,
             address,
             action: action.into(),
             object: None,
@@ -53,6 +59,14 @@ impl AuditEvent {
             outcome: outcome.into(),
             times: None,
         }
+    }
+
+    /// In the namespace in which the principal asked.
+    #[must_use]
+    pub fn in_namespace_of(mut self, by: &Principal) -> Self {
+        let namespace = by.namespace();
+        self.namespace = Some(AuditNamespace { id: namespace.id().0, name: namespace.name().to_owned() });
+        self
     }
 
     #[must_use]

@@ -18,6 +18,7 @@ const KINDS_MAX: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Kind {
     principal: String,
+    namespace: Option<u32>,
     address: Option<IpAddr>,
     action: String,
     outcome: String,
@@ -40,12 +41,19 @@ impl Refusals {
         let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut kind = Kind {
             principal: event.principal.clone(),
+            namespace: event.namespace.as_ref().map(|namespace| namespace.id),
             address: event.address,
             action: event.action.clone(),
             outcome: event.outcome.clone(),
         };
         if kinds.len() >= KINDS_MAX && !kinds.contains_key(&kind) {
-            kind = Kind { principal: "several".to_owned(), address: None, action: "several".to_owned(), ..kind };
+            kind = Kind {
+                principal: "several".to_owned(),
+                namespace: None,
+                address: None,
+                action: "several".to_owned(),
+                ..kind
+            };
         }
         let counted = kinds.entry(kind).or_insert(Counted { since: now, lines: 0, more: 0, last: None });
         if counted.lines < LINES_MAX {

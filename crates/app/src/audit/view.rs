@@ -1,14 +1,18 @@
 //! Reading the audit log: pages, and parts of an export.
 
-use punctual_api::{AuditEntry, AuditExport, AuditExportQuery, AuditHead, AuditLine, AuditList, AuditQuery, limits};
+use punctual_api::{
+    AuditEntry, AuditExport, AuditExportQuery, AuditHead, AuditLine, AuditList, AuditQuery, ErrorKind, limits,
+};
+use punctual_core::access::Right;
+use punctual_core::namespace::NamespaceId;
 use punctual_core::{Timestamp, hex};
 use punctual_store::{AUDIT_ROWS_MAX, AuditEnds, AuditRow, Order};
 
 use super::chain::exported;
 use crate::parameters::{self, bad_cursor};
-use crate::principal::By;
 use crate::principal::permission::ReadAudit;
-use crate::{App, Checked, Faults, Result, validate};
+use crate::principal::{By, Principal};
+use crate::{App, AppError, Checked, Faults, Result, validate};
 
 /// Lines that one request looks through. A filter that finds little gets short pages.
 const EXAMINED_MAX: usize = 20 * AUDIT_ROWS_MAX;
@@ -28,6 +32,7 @@ fn read(query: &AuditQuery) -> Result<Wanted> {
         ("action", &query.action),
         ("object", &query.object),
         ("outcome", &query.outcome),
+        ("namespace", &query.namespace),
     ] {
         faults
             .check(text.as_ref().map_or(Ok(()), |text| validate::argument(field, text, limits::TRACING_ID_CHARS_MAX)));
@@ -60,8 +65,9 @@ impl Checked for AuditExportQuery {
 
 impl App {
     /// The latest first.
-    pub async fn audit(&self, _: &By<ReadAudit>, query: AuditQuery) -> Result<AuditList> {
+    pub async fn audit(&self, by: &By<ReadAudit>, query: AuditQuery) -> Result<AuditList> {
         let wanted = read(&query)?;
+        let namespace = self.audited_namespace(by, query.namespace.as_deref())?;
         let (mut entries, mut before, mut examined) = (Vec::new(), wanted.before, 0);
         loop {
             let rows = self.0.store.audit_rows(before, Order::Descending, AUDIT_ROWS_MAX).await?;
@@ -69,7 +75,8 @@ impl App {
             examined += rows.len();
             for row in rows {
                 before = Some(row.seq);
-                entries.extend(entry(row).filter(|entry| fits(&query, &wanted, &entry.line)));
+                let is_seen = |entry: &AuditEntry| is_of(namespace, &entry.line) && fits(&query, &wanted, &entry.line);
+                entries.extend(entry(row).filter(is_seen));
                 if entries.len() == wanted.limit {
                     let next_cursor = before.filter(|seq| *seq > 1).map(|seq| seq.to_string());
                     return Ok(AuditList { entries, next_cursor });
@@ -84,8 +91,23 @@ impl App {
         }
     }
 
-    /// The lines after a number, and the head at that moment.
-    pub async fn export_audit(&self, _: &By<ReadAudit>, query: AuditExportQuery) -> Result<AuditExport> {
+    /// Whose lines are shown; `None` for all. Only who may read the log of the cluster sees those of several namespaces.
+    fn audited_namespace(&self, by: &By<ReadAudit>, asked: Option<&str>) -> Result<Option<NamespaceId>> {
+        let sees_all = by.is_for_cluster() && !by.principal().has_chosen_namespace();
+        let own = (!sees_all).then(|| by.namespace());
+        let Some(name) = asked else { return Ok(own) };
+        let there = self.choose_namespace(Principal::clone(by.principal()), name)?;
+        there.check(Right::ReadAudit)?;
+        Ok(Some(there.namespace().id()))
+    }
+
+    /// The lines after a number, and the head at that moment. They are one chain, and that is the cluster's.
+    pub async fn export_audit(&self, by: &By<ReadAudit>, query: AuditExportQuery) -> Result<AuditExport> {
+        if !by.is_for_cluster() {
+            let detail = format!("{} may read the lines of a namespace, and an export has all lines", by.who());
+            let error = AppError::new(ErrorKind::Forbidden, detail);
+            return Err(error.hint("GET /v1/audit lists them; the right `audit.read` for the cluster permits exports"));
+        }
         let after = read_after(&query)?;
         // The head first: lines that are written meanwhile are for the next part.
         let ends = self.0.store.audit_ends().await?;
@@ -112,6 +134,10 @@ impl App {
 fn entry(row: AuditRow) -> Option<AuditEntry> {
     let line = serde_json::from_str(&row.line).ok()?;
     Some(AuditEntry { line, hash: hex::encode(row.hash) })
+}
+
+fn is_of(namespace: Option<NamespaceId>, line: &AuditLine) -> bool {
+    namespace.is_none_or(|namespace| line.namespace.as_ref().is_some_and(|found| found.id == namespace.0))
 }
 
 fn fits(query: &AuditQuery, wanted: &Wanted, line: &AuditLine) -> bool {

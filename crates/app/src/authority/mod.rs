@@ -4,8 +4,6 @@
 //! have the time to learn of the new one: both are trusted meanwhile, servers show certificates of the former one, and workers
 //! get certificates of the new one.
 
-mod seal;
-
 use std::sync::Arc;
 
 use punctual_api::{AuthorityList, AuthorityView, ErrorKind, RotateAuthority};
@@ -17,6 +15,7 @@ use punctual_store::{AuthorityRow, Store};
 
 use crate::principal::By;
 use crate::principal::permission::ManageCluster;
+use crate::sealing::{DataKey, Entropy, NoRandomness};
 use crate::{App, AppError, Checked, PeerKey, Result};
 
 /// How long servers may take to learn of a new authority; they look every few seconds. Until then it issues nothing.
@@ -40,6 +39,8 @@ pub enum AuthorityError {
     Unusable { generation: u32, source: PkiError },
     #[error("no authority of the cluster is valid now")]
     NoneValid,
+    #[error(transparent)]
+    NoRandomness(#[from] NoRandomness),
 }
 
 /// What a cluster is called in certificates.
@@ -68,11 +69,12 @@ impl KnownAuthorities {
     pub async fn load_or_make(
         store: &dyn Store,
         key: &PeerKey,
+        entropy: &Entropy,
         now: Timestamp,
     ) -> std::result::Result<Self, AuthorityError> {
         let mut rows = store.authorities().await?;
         if rows.is_empty() {
-            let first = make(key, 1, now).map_err(|source| AuthorityError::Unusable { generation: 1, source })?;
+            let first = make(key, 1, entropy, now)?;
             // Another server may have been first; its authority is everyone's.
             store.add_authority(first, now).await?;
             rows = store.authorities().await?;
@@ -85,8 +87,8 @@ impl KnownAuthorities {
         let mut trusted = Vec::new();
         for row in rows.into_iter().filter(|row| is_trusted(row, now)) {
             let AuthorityRow { generation, certificate, sealed_key, created_at, retired_at } = row;
-            let secret = seal::open(&sealing_key(key), &place(generation), &sealed_key);
-            let secret = SecretKey::from_pkcs8(secret.ok_or(AuthorityError::Sealed(generation))?);
+            let secret = sealing_key(key).open(&sealed_key, &place(generation));
+            let secret = SecretKey::from_pkcs8(secret.ok_or(AuthorityError::Sealed(generation))?.to_vec());
             let authority = Authority::open(cluster.clone(), generation, CertificateDer::from(certificate), &secret)
                 .map_err(|source| AuthorityError::Unusable { generation, source })?;
             trusted.push(Known { authority: Arc::new(authority), created_at, retired_at });
@@ -130,20 +132,26 @@ fn is_trusted(row: &AuthorityRow, now: Timestamp) -> bool {
     row.retired_at.is_none_or(|retired| now < retired + RETIRED_GRACE)
 }
 
-fn sealing_key(key: &PeerKey) -> [u8; 32] {
-    key.derive(b"authority key")
+fn sealing_key(key: &PeerKey) -> DataKey {
+    DataKey::new(key.derive(b"authority key"))
 }
 
 fn place(generation: u32) -> Vec<u8> {
     format!("authority {generation}").into_bytes()
 }
 
-fn make(key: &PeerKey, generation: u32, now: Timestamp) -> std::result::Result<AuthorityRow, PkiError> {
-    let authority = Authority::make(cluster_name(key), generation, now)?;
+fn make(
+    key: &PeerKey,
+    generation: u32,
+    entropy: &Entropy,
+    now: Timestamp,
+) -> std::result::Result<AuthorityRow, AuthorityError> {
+    let authority = Authority::make(cluster_name(key), generation, now)
+        .map_err(|source| AuthorityError::Unusable { generation, source })?;
     Ok(AuthorityRow {
         generation,
         certificate: authority.certificate().to_vec(),
-        sealed_key: seal::seal(&sealing_key(key), &place(generation), authority.secret().as_pkcs8()),
+        sealed_key: sealing_key(key).seal(authority.secret().as_pkcs8(), &place(generation), entropy)?,
         created_at: now,
         retired_at: None,
     })
@@ -175,8 +183,10 @@ impl App {
             return Err(AppError::new(ErrorKind::AuthorityRotating, detail).hint("wait until one of them is retired"));
         }
         let generation = known.authorities.iter().map(|view| view.generation).max().unwrap_or_default() + 1;
-        let row = make(&self.0.key, generation, now)
-            .map_err(|error| AppError::new(ErrorKind::Internal, "the authority cannot be made").because(error))?;
+        let row = make(&self.0.key, generation, self.0.vault.entropy(), now).map_err(|error| match error {
+            AuthorityError::NoRandomness(error) => error.into(),
+            error => AppError::new(ErrorKind::Internal, "the authority cannot be made").because(error),
+        })?;
         if !self.0.store.add_authority(row, now + overlap).await? {
             return Err(AppError::new(
                 ErrorKind::AuthorityRotating,
@@ -227,20 +237,24 @@ mod tests {
         PeerKey::new(ClusterSecret([7; 32]))
     }
 
+    fn entropy() -> Entropy {
+        crate::VaultParts::for_tests().entropy
+    }
+
     fn at(secs: i64) -> Timestamp {
         Timestamp::from_micros((1_800_000_000 + secs) * 1_000_000).unwrap()
     }
 
     async fn rotated(store: &ModelStore, now: Timestamp, retire: Timestamp) {
         let generation = store.authorities().await.unwrap().len() as u32 + 1;
-        assert!(store.add_authority(make(&key(), generation, now).unwrap(), retire).await.unwrap());
+        assert!(store.add_authority(make(&key(), generation, &entropy(), now).unwrap(), retire).await.unwrap());
     }
 
     #[tokio::test]
     async fn all_servers_have_the_authority_of_the_first() {
         let store = ModelStore::new(4, at(0));
-        let first = KnownAuthorities::load_or_make(&store, &key(), at(0)).await.unwrap();
-        let second = KnownAuthorities::load_or_make(&store, &key(), at(9)).await.unwrap();
+        let first = KnownAuthorities::load_or_make(&store, &key(), &entropy(), at(0)).await.unwrap();
+        let second = KnownAuthorities::load_or_make(&store, &key(), &entropy(), at(9)).await.unwrap();
         assert_eq!(first.certificates(), second.certificates());
         assert_eq!(first.pem().matches("BEGIN CERTIFICATE").count(), 1);
         let stored = store.authorities().await.unwrap();
@@ -252,19 +266,19 @@ mod tests {
     #[tokio::test]
     async fn the_key_of_another_cluster_opens_nothing() {
         let store = ModelStore::new(4, at(0));
-        KnownAuthorities::load_or_make(&store, &key(), at(0)).await.unwrap();
+        KnownAuthorities::load_or_make(&store, &key(), &entropy(), at(0)).await.unwrap();
         let other = PeerKey::new(ClusterSecret([8; 32]));
-        let refused = KnownAuthorities::load_or_make(&store, &other, at(0)).await;
+        let refused = KnownAuthorities::load_or_make(&store, &other, &entropy(), at(0)).await;
         assert!(matches!(refused, Err(AuthorityError::Sealed(1))));
     }
 
     #[tokio::test]
     async fn both_authorities_are_trusted_until_the_former_is_retired() {
         let store = ModelStore::new(4, at(0));
-        KnownAuthorities::load_or_make(&store, &key(), at(0)).await.unwrap();
+        KnownAuthorities::load_or_make(&store, &key(), &entropy(), at(0)).await.unwrap();
         rotated(&store, at(1000), at(5000)).await;
         let look = async |secs| {
-            let known = KnownAuthorities::load_or_make(&store, &key(), at(secs)).await.unwrap();
+            let known = KnownAuthorities::load_or_make(&store, &key(), &entropy(), at(secs)).await.unwrap();
             let (servers, workers) = (known.for_servers(at(secs)), known.for_workers(at(secs)));
             (known.certificates().len(), servers.generation(), workers.generation())
         };

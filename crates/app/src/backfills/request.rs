@@ -39,12 +39,12 @@ impl App {
     ) -> Result<Backfilling> {
         let who = by.who();
         let (overlap, max_active) = check(request)?;
-        let schedule = self.read_schedule(name).await?;
+        let schedule = self.read_schedule(by.namespace(), name).await?;
         let rules = read_rules(&schedule).ok_or_else(|| refused("its definition cannot be read".to_owned()))?;
         let (from, to) = self.range(request, &rules.when.zone)?;
         let (include, older) = (request.include, request.unknown);
         let mut spec = BackfillSpec { from, to, overlap, max_active, include, older, unknown: None, rules };
-        let times = self.times_of(&spec, &schedule.name).await?;
+        let times = self.times_of(&spec, schedule.namespace, &schedule.name).await?;
         let times = times.map_err(|error| refused(format!("its times cannot be worked out: {error}")))?;
         let times = list(times).await?;
         spec.unknown = self.unknown_times(&schedule, &spec, &times);
@@ -61,6 +61,7 @@ impl App {
         let now = self.now();
         let row = BackfillRow {
             id: BackfillId::new(now, self.random()),
+            namespace: schedule.namespace,
             schedule: schedule.id,
             schedule_name: schedule.name,
             spec: spec.write(),

@@ -2,6 +2,7 @@
 
 use jiff::tz::TimeZone;
 use punctual_api::{BackfillInclude, ErrorKind, OlderTimes, UnknownTimes};
+use punctual_core::namespace::NamespaceId;
 use punctual_core::schedule::{Overlap, Plan, PlanError, ScheduleSpec, seed_of};
 use punctual_core::{Span, Timestamp};
 use punctual_store::BackfillRow;
@@ -85,9 +86,10 @@ impl App {
     pub(super) async fn times_of(
         &self,
         spec: &BackfillSpec,
+        namespace: NamespaceId,
         schedule_name: &str,
     ) -> Result<std::result::Result<Times, PlanError>> {
-        let calendars = self.calendars_named(spec.rules.calendars.names()).await?;
+        let calendars = self.calendars_named(namespace, spec.rules.calendars.names()).await?;
         let seed = seed_of(schedule_name);
         let plan = Plan::new(spec.rules.clone(), &calendars, seed);
         Ok(plan.map(|plan| Times { plan, seed, from: spec.from, to: spec.to }))

@@ -161,7 +161,7 @@ impl App {
         let Some(schedule) = self.0.store.schedule(row.schedule).await? else {
             return Ok(Err("the schedule was deleted".to_owned()));
         };
-        let times = match self.times_of(spec, &row.schedule_name).await? {
+        let times = match self.times_of(spec, row.namespace, &row.schedule_name).await? {
             Ok(times) => times,
             Err(error) => return Ok(Err(format!("its times are not known any more: {error}"))),
         };
@@ -225,6 +225,7 @@ impl App {
             let source = Source { schedule: row.schedule, at: *at, kind: SourceKind::Backfill, is_tracked: false };
             let job = NewJob {
                 id: JobId::new(due_at, row.schedule.shard(), self.random()),
+                namespace: task.namespace,
                 task: task.id,
                 priority: schedule.edit.priority.unwrap_or(task.spec.priority),
                 submitted_at: now,

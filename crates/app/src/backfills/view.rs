@@ -5,6 +5,7 @@ use punctual_api::{
     AbortRequest, BackfillList, BackfillQuery, BackfillRunList, BackfillRunQuery, BackfillRunView, BackfillStanding,
     BackfillView, ErrorKind, limits,
 };
+use punctual_core::namespace::NamespaceId;
 use punctual_core::schedule::{By, Overlap};
 use punctual_core::shard::event::Command;
 use punctual_core::{BackfillId, JobId};
@@ -23,22 +24,24 @@ const ROUNDS_MAX: usize = 20;
 const CANCELS_AT_ONCE: usize = 64;
 
 impl App {
-    pub async fn backfill(&self, _: &crate::By<ViewSchedules>, id: BackfillId) -> Result<BackfillView> {
-        view(&self.read_backfill(id).await?)
+    pub async fn backfill(&self, by: &crate::By<ViewSchedules>, id: BackfillId) -> Result<BackfillView> {
+        view(&self.read_backfill(by.namespace(), id).await?)
     }
 
-    async fn read_backfill(&self, id: BackfillId) -> Result<BackfillRow> {
-        self.0.store.backfill(id).await?.ok_or_else(|| not_found(id))
+    /// One of another namespace is not there.
+    async fn read_backfill(&self, namespace: NamespaceId, id: BackfillId) -> Result<BackfillRow> {
+        let row = self.0.store.backfill(id).await?.filter(|row| row.namespace == namespace);
+        row.ok_or_else(|| not_found(id))
     }
 
     /// The latest first.
-    pub async fn list_backfills(&self, _: &crate::By<ViewSchedules>, query: BackfillQuery) -> Result<BackfillList> {
+    pub async fn list_backfills(&self, by: &crate::By<ViewSchedules>, query: BackfillQuery) -> Result<BackfillList> {
         let (limit, before) = page(query.limit.as_deref(), query.cursor.as_deref(), read_id)?;
         let schedule = match &query.schedule {
-            Some(name) => Some(self.find_schedule(name).await?),
+            Some(name) => Some(self.find_schedule(by.namespace(), name).await?),
             None => None,
         };
-        let rows = self.0.store.list_backfills(schedule, before, limit).await?;
+        let rows = self.0.store.list_backfills(by.namespace(), schedule, before, limit).await?;
         let next_cursor = rows.last().filter(|_| rows.len() == limit).map(|last| last.id.to_string());
         Ok(BackfillList { backfills: rows.iter().map(view).collect::<Result<_>>()?, next_cursor })
     }
@@ -46,12 +49,12 @@ impl App {
     /// In the order of their times.
     pub async fn backfill_runs(
         &self,
-        _: &crate::By<ViewSchedules>,
+        by: &crate::By<ViewSchedules>,
         id: BackfillId,
         query: BackfillRunQuery,
     ) -> Result<BackfillRunList> {
         let (limit, after) = page(query.limit.as_deref(), query.cursor.as_deref(), cursor::read_time)?;
-        let spec = BackfillSpec::read(&self.read_backfill(id).await?)?;
+        let spec = BackfillSpec::read(&self.read_backfill(by.namespace(), id).await?)?;
         let runs = self.0.store.backfill_runs(id, after, limit).await?;
         let jobs: Vec<_> = runs.iter().map(|run| (run.job, run.state)).collect();
         let states = self.states_of(&jobs).await?;
@@ -74,17 +77,17 @@ impl App {
         request: AbortRequest,
     ) -> Result<BackfillView> {
         let who = by.who();
-        self.mark_aborted(id, who).await?;
+        self.mark_aborted(by.namespace(), id, who).await?;
         if request.cancel {
             self.cancel_runs(id).await?;
         }
         self.0.backfill_requested.notify_one();
-        view(&self.read_backfill(id).await?)
+        view(&self.read_backfill(by.namespace(), id).await?)
     }
 
-    async fn mark_aborted(&self, id: BackfillId, who: &str) -> Result<()> {
+    async fn mark_aborted(&self, namespace: NamespaceId, id: BackfillId, who: &str) -> Result<()> {
         for _ in 0..ROUNDS_MAX {
-            let row = self.read_backfill(id).await?;
+            let row = self.read_backfill(namespace, id).await?;
             match row.progress.state {
                 BackfillState::Done => {
                     let error = AppError::new(ErrorKind::BackfillEnded, format!("{id} is done"));

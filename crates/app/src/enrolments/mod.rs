@@ -153,7 +153,9 @@ impl App {
             AppError::new(ErrorKind::OutOfScope, detail).hint(format!("it permits {}", permitted.join(", ")))
         };
         let WorkerHello { spec, commands_as, .. } = hello;
-        let spec: WorkerSpec = row.scope.narrow(spec).map_err(|out| match out {
+        let permitted = self.namespaces_named(&row.scope.namespaces);
+        let spec: WorkerSpec = row.scope.narrow(spec, permitted).map_err(|out| match out {
+            OutOfScope::Namespaces => refused("namespaces", &row.scope.namespaces),
             OutOfScope::Queues => refused("queues", &row.scope.queues),
             OutOfScope::Kinds => refused("kinds of tasks", &row.scope.kinds),
         })?;
@@ -191,7 +193,7 @@ fn view(row: &Enrolment, now: Timestamp) -> EnrolmentView {
         id: row.id,
         name: row.name.clone(),
         state: state.to_owned(),
-        namespace: scope.namespace,
+        namespaces: scope.namespaces,
         queues: scope.queues,
         kinds: scope.kinds,
         labels: scope.labels,

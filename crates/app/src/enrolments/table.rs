@@ -133,7 +133,7 @@ mod tests {
             join_token: JoinTokenId::new(at(0), 1),
             name: String::new(),
             scope: WorkerScope {
-                namespace: "default".to_owned(),
+                namespaces: vec!["default".to_owned()],
                 queues: Vec::new(),
                 labels: BTreeMap::new(),
                 kinds: Vec::new(),

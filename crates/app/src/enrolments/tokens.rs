@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 use punctual_api::{
     CreatedWorkerToken, ErrorKind, FieldCode, WorkerToken, WorkerTokenList, WorkerTokenRequest, limits,
 };
+use punctual_core::namespace::{NamespaceName, NotANamespaceName};
 use punctual_core::run::Run;
 use punctual_core::worker_scope::WorkerScope;
 use punctual_core::{JoinTokenId, Span, Timestamp};
 use punctual_store::{JOIN_TOKENS_MAX, JoinRefusal, JoinTokenRow};
-use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::authority::KnownAuthorities;
-use crate::principal::By;
 use crate::principal::permission::ManageWorkers;
+use crate::principal::{By, Principal};
 use crate::{App, AppError, Checked, Faults, Result, validate};
 
 const EXPIRES_IN_DEFAULT: Span = Span::from_secs(3600);
@@ -25,8 +25,7 @@ const USES_MAX: u32 = 10_000;
 /// A worker has them in memory, and they travel with each list.
 const QUEUES_MAX: usize = 256;
 const KINDS_MAX: usize = 256;
-/// The only one.
-const NAMESPACE: &str = "default";
+const NAMESPACES_MAX: usize = 256;
 
 impl Checked for WorkerTokenRequest {
     fn check(&self) -> Result<()> {
@@ -46,8 +45,8 @@ impl Checked for WorkerTokenRequest {
         if self.uses.is_some_and(|uses| !(1..=USES_MAX).contains(&uses)) {
             faults.check(Err(AppError::out_of_range("/uses", format!("must be between 1 and {USES_MAX}"))));
         }
-        if self.namespace.as_ref().is_some_and(|namespace| namespace != NAMESPACE) {
-            faults.check(Err(AppError::field("/namespace", format!("must be `{NAMESPACE}`, the only one"))));
+        if !self.namespaces.is_empty() {
+            faults.check(names("/namespaces", &self.namespaces, NAMESPACES_MAX, namespace));
         }
         faults.finish()
     }
@@ -80,6 +79,11 @@ fn kind(kind: &str) -> Result<()> {
     }
 }
 
+fn namespace(name: &str) -> Result<()> {
+    let refused = |error: NotANamespaceName| AppError::field("/namespaces", error.to_string());
+    name.parse::<NamespaceName>().map(drop).map_err(refused)
+}
+
 /// Without repetitions, in their order.
 fn distinct(names: &[String]) -> Vec<String> {
     let mut seen = BTreeSet::new();
@@ -94,14 +98,19 @@ impl App {
         request: &WorkerTokenRequest,
     ) -> Result<CreatedWorkerToken> {
         request.check()?;
+        let mut namespaces = distinct(&request.namespaces);
+        for name in &namespaces {
+            self.choose_namespace(Principal::clone(by.principal()), name)?;
+        }
+        if namespaces.is_empty() {
+            namespaces.push(NamespaceName::DEFAULT.to_owned());
+        }
         let now = self.now();
         let authority = self.known_authorities(now).await?.for_servers(now).fingerprint();
-        let mut secret = [0; 32];
-        let filled = SystemRandom::new().fill(&mut secret);
-        filled.map_err(|_| AppError::new(ErrorKind::Internal, "the operating system gave no random numbers"))?;
+        let secret = (self.0.vault.entropy())()?;
         let text = punctual_pki::JoinToken::new(JoinTokenId::new(now, self.random()), secret, authority);
         let scope = WorkerScope {
-            namespace: NAMESPACE.to_owned(),
+            namespaces,
             queues: distinct(&request.queues),
             labels: request.labels.clone(),
             kinds: distinct(&request.kinds),
@@ -154,7 +163,8 @@ impl App {
             let error = AppError::new(ErrorKind::NoAuthority, detail);
             return Err(error.hint("start the servers with `--tls cluster`; workers on the same machine need no token"));
         }
-        KnownAuthorities::load_or_make(&*self.0.store, &self.0.key, now).await.map_err(|error| {
+        let entropy = self.0.vault.entropy();
+        KnownAuthorities::load_or_make(&*self.0.store, &self.0.key, entropy, now).await.map_err(|error| {
             AppError::new(ErrorKind::Internal, "the authority of the cluster cannot be used").because(error)
         })
     }
@@ -170,7 +180,7 @@ fn view(row: JoinTokenRow, now: Timestamp) -> WorkerToken {
     WorkerToken {
         id: row.id,
         state: state.to_owned(),
-        namespace: row.scope.namespace,
+        namespaces: row.scope.namespaces,
         queues: row.scope.queues,
         kinds: row.scope.kinds,
         labels: row.scope.labels,
@@ -209,7 +219,7 @@ mod tests {
             (WorkerTokenRequest { uses: Some(0), ..good.clone() }, "/uses"),
             (WorkerTokenRequest { uses: Some(USES_MAX + 1), ..good.clone() }, "/uses"),
             (WorkerTokenRequest { expires_in: Some(Span::from_secs(59)), ..good.clone() }, "/expires_in"),
-            (WorkerTokenRequest { namespace: Some("other".to_owned()), ..good.clone() }, "/namespace"),
+            (WorkerTokenRequest { namespaces: vec!["Other".to_owned()], ..good.clone() }, "/namespaces"),
         ] {
             assert_eq!(wrong.check().expect_err(pointer).errors[0].pointer, pointer);
         }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use punctual_api::{Busy, ErrorKind, Forecast, ForecastQuery, HourOfForecast, ScheduleForecast, limits};
+use punctual_core::namespace::NamespaceId;
 use punctual_core::schedule::Verdict;
 use punctual_core::shard::event::LoadedSchedule;
 use punctual_core::{ScheduleId, Span, TaskId, Timestamp};
@@ -34,13 +35,13 @@ const SHOWN: usize = 20;
 
 impl App {
     /// Plays all schedules, as they are stored, from one moment to another.
-    pub async fn forecast(&self, _: &By<ViewSchedules>, query: ForecastQuery) -> Result<Forecast> {
+    pub async fn forecast(&self, by: &By<ViewSchedules>, query: ForecastQuery) -> Result<Forecast> {
         let Read { from, to, otherwise } = read(&query, self.now())?;
         let _turn = self.0.forecasts.try_acquire().map_err(|_| {
             AppError::new(ErrorKind::TooManyRequests, "another forecast is being made")
                 .hint("try again in a few seconds")
         })?;
-        let (schedules, names) = self.forecast_schedules(query.prefix).await?;
+        let (schedules, names) = self.forecast_schedules(by.namespace(), query.prefix).await?;
         let count = schedules.len();
         let durations = self.usual_durations(&schedules).await?;
         let plans = world::Plans { schedules, from, to, durations, otherwise };
@@ -51,14 +52,15 @@ impl App {
 
     async fn forecast_schedules(
         &self,
+        namespace: NamespaceId,
         prefix: Option<String>,
     ) -> Result<(Vec<LoadedSchedule>, BTreeMap<ScheduleId, String>)> {
-        let filter = ScheduleFilter { prefix, ..ScheduleFilter::default() };
+        let filter = ScheduleFilter { namespace, prefix, ..ScheduleFilter::default() };
         let (mut loaded, mut names) = (Vec::new(), BTreeMap::new());
         let mut after = None;
         loop {
             let (rows, next) = self.0.store.list_schedules(filter.clone(), after, PAGE).await?;
-            let calendars = self.calendars_named(rows.iter().flat_map(|row| &row.edit.calendars)).await?;
+            let calendars = self.calendars_named(namespace, rows.iter().flat_map(|row| &row.edit.calendars)).await?;
             let tasks = self.0.store.tasks_by_id(rows.iter().map(|row| row.edit.task).collect()).await?;
             let tasks: BTreeMap<TaskId, _> = tasks.into_iter().map(|task| (task.id, Arc::new(task))).collect();
             let mut plans = Plans::new(&calendars);

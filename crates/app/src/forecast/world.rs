@@ -97,6 +97,7 @@ impl World {
             }
         }
         let spec = WorkerSpec {
+            namespaces: punctual_core::namespace::ServedNamespaces::All,
             queues: vec![default_queue()],
             capabilities: vec![Run::Probe(Probe::default()).capability()],
             labels: BTreeMap::new(),
@@ -214,6 +215,7 @@ mod tests {
         let mut spec = ScheduleSpec::new(recurrence::ScheduleSpec::new(rule.parse().unwrap(), "UTC"));
         spec.overlap = overlap;
         let task = Task {
+            namespace: punctual_core::NamespaceId::DEFAULT,
             id: TaskId::new(from, number),
             name: None,
             revision: 1,

@@ -2,7 +2,10 @@
 
 use punctual_api::{FieldCode, KeyRequest};
 use punctual_core::access::{Right, Rights, Role};
+use punctual_core::namespace::NamespaceId;
 use serde::{Deserialize, Serialize};
+
+use crate::grants::Grants;
 
 use crate::{AppError, Result};
 
@@ -30,10 +33,38 @@ impl Grant {
         }
     }
 
+    /// For the cluster.
     pub(crate) fn rights(self) -> Rights {
         match self {
             Self::Role(role) => role.rights(),
             Self::Rights(rights) => rights,
+        }
+    }
+
+    pub(crate) fn rights_in_namespace(self) -> Rights {
+        match self {
+            Self::Role(role) => role.rights_in_namespace(),
+            Self::Rights(rights) => rights.intersection(Rights::IN_NAMESPACE),
+        }
+    }
+
+    /// What a key with this grant may do; `None`: it is for the cluster.
+    pub(crate) fn within(self, namespace: Option<NamespaceId>) -> Grants {
+        match namespace {
+            Some(namespace) => Grants::in_namespace(namespace, self.rights_in_namespace()),
+            None => Grants::of_cluster(self.rights()),
+        }
+    }
+
+    /// Refuses rights of the cluster for a key of a namespace: it would not have them.
+    pub(crate) fn check_in_namespace(self) -> Result<()> {
+        let Self::Rights(rights) = self else { return Ok(()) };
+        match rights.intersection(Rights::OF_CLUSTER).iter().next() {
+            None => Ok(()),
+            Some(right) => {
+                let error = AppError::field("/rights", format!("`{right}` is a right of the cluster"));
+                Err(error.hint("leave it out, or make a key for the cluster: without a namespace"))
+            }
         }
     }
 

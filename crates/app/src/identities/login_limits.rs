@@ -3,62 +3,18 @@
 //! An attempt is counted before the password is checked, so that many at once count as many, and given back if it was right.
 //! What is remembered is bounded: of more sources or names than there is room for, those with the fewest failures go first.
 
-use std::collections::HashMap;
-use std::hash::Hash;
-use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
 use punctual_core::{Span, Timestamp};
 use sha2::{Digest, Sha256};
 
-use crate::access::SocketUser;
-
-/// Where an attempt comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Source {
-    /// A user of the server's own machine: there, all have one address.
-    User(u32),
-    /// The server's own user, or root.
-    Local,
-    V4([u8; 4]),
-    /// The network of an address: whoever has one address of IPv6 has 2⁶⁴.
-    V6([u8; 8]),
-    Unknown,
-}
-
-impl Source {
-    pub(crate) fn new(user: SocketUser, address: Option<IpAddr>) -> Self {
-        match user {
-            SocketUser::Other(uid) => return Self::User(uid),
-            SocketUser::Own | SocketUser::Root => return Self::Local,
-            SocketUser::Unknown => {}
-        }
-        match address.map(|address| address.to_canonical()) {
-            Some(IpAddr::V4(address)) => Self::V4(address.octets()),
-            Some(IpAddr::V6(address)) => {
-                let octets = address.octets();
-                Self::V6(octets[..8].try_into().expect("an address has 16 bytes"))
-            }
-            None => Self::Unknown,
-        }
-    }
-}
-
-/// So many failures at once, and one more in each interval.
-#[derive(Debug, Clone, Copy)]
-struct Rate {
-    burst: i64,
-    every: Span,
-}
+use crate::rates::{Buckets, Rate, Source};
 
 /// Somebody who has forgotten which of their passwords it is.
 const BY_SOURCE: Rate = Rate { burst: 10, every: Span::from_secs(10) };
 /// From all sources together: a botnet that guesses one password tries it some 3,000 times a day. Larger than the limit of a
 /// source, so that one source alone cannot keep the person out elsewhere.
 const BY_NAME: Rate = Rate { burst: 30, every: Span::from_secs(30) };
-
-/// Names, and sources, that are remembered at a time.
-const REMEMBERED_MAX: usize = 10_000;
 
 type NameDigest = [u8; 16];
 
@@ -114,49 +70,13 @@ impl LoginLimits {
     }
 }
 
-/// When each would have no failures left, by the rate at which they are forgotten.
-#[derive(Debug)]
-struct Buckets<K>(HashMap<K, Timestamp>);
-
-impl<K> Default for Buckets<K> {
-    fn default() -> Self {
-        Self(HashMap::new())
-    }
-}
-
-impl<K: Eq + Hash + Copy> Buckets<K> {
-    fn take(&mut self, key: K, rate: Rate, now: Timestamp) -> Result<(), Span> {
-        let empty_at = self.0.get(&key).copied().unwrap_or(now).max(now);
-        let full = Span::from_micros(rate.every.as_micros() * (rate.burst - 1));
-        if empty_at.since(now) > full {
-            return Err((empty_at - full).since(now));
-        }
-        if !self.0.contains_key(&key) && self.0.len() >= REMEMBERED_MAX {
-            self.make_room(now);
-        }
-        self.0.insert(key, empty_at + rate.every);
-        Ok(())
-    }
-
-    fn give_back(&mut self, key: K, rate: Rate) {
-        if let Some(empty_at) = self.0.get_mut(&key) {
-            *empty_at = *empty_at - rate.every;
-        }
-    }
-
-    fn make_room(&mut self, now: Timestamp) {
-        self.0.retain(|_, empty_at| *empty_at > now);
-        if self.0.len() >= REMEMBERED_MAX
-            && let Some(mildest) = self.0.iter().min_by_key(|(_, empty_at)| **empty_at).map(|(key, _)| *key)
-        {
-            self.0.remove(&mildest);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
+    use crate::access::SocketUser;
+    use crate::rates::REMEMBERED_MAX;
 
     fn at(secs: i64) -> Timestamp {
         Timestamp::EPOCH + Span::from_secs(1_000_000 + secs)
@@ -223,7 +143,7 @@ mod tests {
             let _ = limits.admit(Source::User(number), &number.to_string(), at(0));
         }
         let remembered = limits.0.lock().unwrap();
-        assert!(remembered.sources.0.len() <= REMEMBERED_MAX && remembered.names.0.len() <= REMEMBERED_MAX);
+        assert!(remembered.sources.len() <= REMEMBERED_MAX && remembered.names.len() <= REMEMBERED_MAX);
         drop(remembered);
         assert!(limits.admit(address(1), "ana", at(0)).is_err());
     }

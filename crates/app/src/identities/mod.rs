@@ -12,6 +12,7 @@ mod openid;
 mod passwords;
 mod sessions;
 mod snapshot;
+mod user_grants;
 mod users;
 
 use std::collections::HashMap;
@@ -19,6 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use punctual_api::{ErrorKind, Whoami};
 use punctual_core::access::Rights;
+use punctual_core::namespace::NamespaceId;
 use punctual_core::{Span, Timestamp};
 use punctual_store::{IdentityId, SecretDigest, Uses};
 use subtle::ConstantTimeEq;
@@ -28,13 +30,13 @@ use self::login_limits::LoginLimits;
 pub use self::openid::{BegunLogin, DevicePolled, FinishedLogin, GroupRules, OpenIdParts};
 use self::passwords::Passwords;
 use self::snapshot::{Key, Session, Snapshot};
+use crate::grants::Grants;
+use crate::namespaces::NamespaceTable;
 use crate::principal::{Principal, PrincipalKind, Transport};
 use crate::{App, AppError, Entropy, Result};
 
 /// How long keys and sessions count while the store cannot be asked whether they still do. A failover of PostgreSQL takes less.
 const TRUSTED_FOR: Span = Span::from_secs(60);
-/// The only namespace there is.
-const NAMESPACE: &str = "default";
 /// A session that was not used for this long has ended.
 const SESSION_IDLE_MAX: Span = Span::from_secs(7 * 86_400);
 /// A session ends after this, however much it is used.
@@ -85,20 +87,20 @@ impl Identities {
         change(&mut self.snapshot.write().unwrap_or_else(PoisonError::into_inner));
     }
 
-    fn random(&self) -> [u8; 32] {
-        (self.entropy)()
+    fn random(&self) -> Result<[u8; 32]> {
+        Ok((self.entropy)()?)
     }
 
-    fn new_id(&self) -> IdentityId {
-        let [a, b, c, d, e, f, g, h, ..] = self.random();
-        IdentityId(u64::from_be_bytes([a, b, c, d, e, f, g, h]))
+    fn new_id(&self) -> Result<IdentityId> {
+        let [a, b, c, d, e, f, g, h, ..] = self.random()?;
+        Ok(IdentityId(u64::from_be_bytes([a, b, c, d, e, f, g, h])))
     }
 
     /// A new id, and the text and the digest of its secret.
-    fn new_credential(&self, kind: CredentialKind) -> (IdentityId, String, SecretDigest) {
-        let id = self.new_id();
-        let (text, digest) = credential::new(kind, id, self.random());
-        (id, text, digest)
+    fn new_credential(&self, kind: CredentialKind) -> Result<(IdentityId, String, SecretDigest)> {
+        let id = self.new_id()?;
+        let (text, digest) = credential::new(kind, id, self.random()?);
+        Ok((id, text, digest))
     }
 
     /// The snapshot, unless it is too old to be believed.
@@ -113,7 +115,7 @@ impl Identities {
     }
 
     /// Whose credential this is. Asks nobody.
-    fn identify(&self, presented: &Credential, now: Timestamp) -> Result<Principal> {
+    fn identify(&self, presented: &Credential, namespaces: &NamespaceTable, now: Timestamp) -> Result<Principal> {
         let snapshot = self.trusted(now)?;
         let Credential { kind, id, digest } = *presented;
         let stored = match kind {
@@ -127,31 +129,52 @@ impl Identities {
             let detail = format!("there is no {} with this secret", kind.noun());
             return Err(AppError::new(ErrorKind::InvalidToken, detail).hint(HINT));
         }
-        self.present(&snapshot, kind, id, now)
+        self.present(&snapshot, namespaces, (kind, id), now)
     }
 
-    /// The principal of a key or a session as it is now.
-    fn present(&self, snapshot: &Snapshot, kind: CredentialKind, id: IdentityId, now: Timestamp) -> Result<Principal> {
+    /// The principal of a key or a session as it is now. A key of a namespace asks in that one.
+    fn present(
+        &self,
+        snapshot: &Snapshot,
+        namespaces: &NamespaceTable,
+        (kind, id): (CredentialKind, IdentityId),
+        now: Timestamp,
+    ) -> Result<Principal> {
         let gone = || revoked(&format!("the {} {id} is not there any more", kind.noun()));
         match kind {
             CredentialKind::Key => {
                 let key = snapshot.key(id).ok_or_else(gone)?;
-                let rights = check_key(snapshot, key, now)?;
+                let grants = check_key(snapshot, key, now)?;
+                let namespace =
+                    match key.row.namespace {
+                        Some(namespace) => Some(namespaces.by_id(namespace).ok_or_else(|| {
+                            revoked(&format!("the namespace of the key {} was deleted", key.row.name))
+                        })?),
+                        None => None,
+                    };
                 if key.note_use(now) {
                     self.unwritten(|uses| uses.keys.insert(id, now));
                 }
-                let name = format!("key:{}", key.row.name);
-                Ok(Principal::new(PrincipalKind::Key, name, rights).with_credential(id.to_string()))
+                // Keys of two namespaces may have one name, and records tell them apart.
+                let name = match &namespace {
+                    Some(namespace) => format!("key:{}/{}", namespace.name(), key.row.name),
+                    None => format!("key:{}", key.row.name),
+                };
+                let principal = Principal::granted(PrincipalKind::Key, name, grants).with_credential(id.to_string());
+                Ok(match namespace {
+                    Some(namespace) => principal.choosing(namespace),
+                    None => principal,
+                })
             }
             CredentialKind::Session => {
                 let session = snapshot.session(id).ok_or_else(gone)?;
-                let rights = check_session(snapshot, session, now)?;
+                let grants = check_session(snapshot, session, now)?;
                 if session.note_use(now) {
                     self.unwritten(|uses| uses.sessions.insert(id, now));
                 }
                 let user = snapshot.user(session.row.user).ok_or_else(gone)?;
                 let name = format!("user:{}", user.name);
-                Ok(Principal::new(PrincipalKind::Person, name, rights).with_credential(id.to_string()))
+                Ok(Principal::granted(PrincipalKind::Person, name, grants).with_credential(id.to_string()))
             }
         }
     }
@@ -172,7 +195,7 @@ fn expired(detail: &str) -> AppError {
 }
 
 /// What a key may do now.
-fn check_key(snapshot: &Snapshot, key: &Key, now: Timestamp) -> Result<Rights> {
+fn check_key(snapshot: &Snapshot, key: &Key, now: Timestamp) -> Result<Grants> {
     let row = &key.row;
     if row.revoked.is_some() {
         return Err(revoked(&format!("the key {} was revoked", row.name)));
@@ -184,15 +207,15 @@ fn check_key(snapshot: &Snapshot, key: &Key, now: Timestamp) -> Result<Rights> {
         };
         return Err(expired(&detail));
     }
-    let granted = key.grant.rights();
+    let granted = key.grant.within(row.namespace);
     let Some(owner) = row.owner else { return Ok(granted) };
-    let owners = snapshot.rights_of_user(owner);
+    let owners = snapshot.grants_of_user(owner);
     let owners = owners.ok_or_else(|| revoked(&format!("the owner of the key {} is disabled", row.name)))?;
     Ok(granted.intersection(owners))
 }
 
 /// What the person of a session may do now.
-fn check_session(snapshot: &Snapshot, session: &Session, now: Timestamp) -> Result<Rights> {
+fn check_session(snapshot: &Snapshot, session: &Session, now: Timestamp) -> Result<Grants> {
     let row = &session.row;
     if row.ended_at.is_some() {
         return Err(revoked("the session has ended"));
@@ -200,14 +223,14 @@ fn check_session(snapshot: &Snapshot, session: &Session, now: Timestamp) -> Resu
     if row.expires_at <= now || now.since(session.last_used_at()) > SESSION_IDLE_MAX {
         return Err(expired("the session has expired"));
     }
-    snapshot.rights_of_user(row.user).ok_or_else(|| revoked("the user is disabled"))
+    snapshot.grants_of_user(row.user).cloned().ok_or_else(|| revoked("the user is disabled"))
 }
 
 impl App {
     /// The principal of a key or a session; `None` if `bearer` is neither.
     pub(crate) fn identify(&self, bearer: &str, transport: &Transport) -> Option<Result<Principal>> {
         let identified = match Credential::read(bearer)? {
-            Ok(credential) => self.0.identities.identify(&credential, self.now()),
+            Ok(credential) => self.0.identities.identify(&credential, &self.0.namespaces, self.now()),
             Err(Malformed(kind)) => {
                 let detail = format!("this is not the whole text of a {}: its checksum does not fit", kind.noun());
                 Err(AppError::new(ErrorKind::InvalidToken, detail).hint("copy it again, from its beginning to its end"))
@@ -218,9 +241,11 @@ impl App {
 
     /// The principal of a key or a session as it is now, or why it does not count any more; `None` if it is neither.
     pub(crate) fn identify_again(&self, principal: &Principal) -> Option<Result<Principal>> {
-        let (kind, id) = credential_of(principal)?;
+        let credential = credential_of(principal)?;
         let (now, identities) = (self.now(), &self.0.identities);
-        let present = |snapshot: RwLockReadGuard<'_, Snapshot>| identities.present(&snapshot, kind, id, now);
+        let present = |snapshot: RwLockReadGuard<'_, Snapshot>| {
+            identities.present(&snapshot, &self.0.namespaces, credential, now)
+        };
         Some(identities.trusted(now).and_then(present).map(|found| found.at(principal.address())))
     }
 
@@ -293,7 +318,7 @@ impl App {
             name: principal.name().to_owned(),
             credential: principal.credential().map(str::to_owned),
             expires_at,
-            namespace: NAMESPACE.to_owned(),
+            namespace: principal.namespace().name().to_owned(),
             rights: names(principal.rights()),
         }
     }
@@ -337,9 +362,10 @@ fn names(rights: Rights) -> Vec<String> {
     rights.names().into_iter().map(str::to_owned).collect()
 }
 
-/// Refuses to hand on what whoever asks does not have.
-fn covers(principal: &Principal, rights: Rights, whose: &str) -> Result<()> {
-    let lacks = rights.without(principal.rights());
+/// Refuses to hand on what whoever asks does not have: in a namespace, or for the cluster.
+fn covers(principal: &Principal, namespace: Option<NamespaceId>, rights: Rights, whose: &str) -> Result<()> {
+    let grants = principal.grants();
+    let lacks = rights.without(namespace.map_or(grants.cluster(), |namespace| grants.within(namespace)));
     if lacks.is_empty() {
         return Ok(());
     }

@@ -5,12 +5,13 @@ use punctual_core::Span;
 use punctual_core::access::Right;
 use punctual_store::{IdentityId, SESSIONS_MAX, SessionChange, SessionRow, UserRow};
 
-use super::login_limits::{Admitted, Source};
+use super::login_limits::Admitted;
 use super::passwords::Verdict;
 use super::snapshot::{Session, Snapshot};
 use super::{CredentialKind, SESSION_LIFE, check_session, credential, credential_of, id_of};
 use crate::audit::AuditEvent;
 use crate::principal::{Principal, Transport};
+use crate::rates::Source;
 use crate::{App, AppError, Checked, Result};
 
 /// Stands for the session that a request is made with.
@@ -34,7 +35,7 @@ impl App {
         let verdict = verdict.inspect_err(|_| identities.logins.forgive(&attempt))?;
         let (Verdict::Right, Some(user)) = (verdict, able) else { return Err(wrong()) };
         identities.logins.forgive(&attempt);
-        let begun = self.begin_session(transport, &user, identities.new_id(), SESSION_LIFE, None).await?;
+        let begun = self.begin_session(transport, &user, identities.new_id()?, SESSION_LIFE, None).await?;
         // The password was changed, or the person disabled, while it was checked.
         begun.ok_or_else(wrong)
     }
@@ -49,7 +50,7 @@ impl App {
         life: Span,
         way: Option<&str>,
     ) -> Result<Option<SessionCreated>> {
-        let (text, digest) = credential::new(CredentialKind::Session, id, self.identities().random());
+        let (text, digest) = credential::new(CredentialKind::Session, id, self.identities().random()?);
         let now = self.now();
         let row = SessionRow {
             id,

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use punctual_core::access::{Rights, Role};
 use punctual_core::{Span, Timestamp};
 use punctual_store::{IdentityChanges, IdentityId, KeyRow, OpenIdSubject, SessionRow, UserRow};
 
 use super::grant::Grant;
+use super::user_grants::UserGrants;
+use crate::grants::Grants;
 
 /// A use is written down at most so often for each key and session.
 const USE_STEP: Span = Span::from_secs(60);
@@ -81,6 +82,8 @@ pub(crate) struct Snapshot {
     whole_at: Option<Timestamp>,
     keys: HashMap<IdentityId, Arc<Key>>,
     users: HashMap<IdentityId, Arc<UserRow>>,
+    /// What each person may do.
+    grants: HashMap<IdentityId, Grants>,
     /// Of people who are not deleted.
     user_names: HashMap<String, IdentityId>,
     sessions: HashMap<IdentityId, Arc<Session>>,
@@ -131,6 +134,7 @@ impl Snapshot {
             } else if self.user_names.get(&row.name) == Some(&row.id) {
                 self.user_names.remove(&row.name);
             }
+            self.grants.insert(row.id, UserGrants::read(&row.role).grants());
             self.users.insert(row.id, Arc::new(row));
         }
         for row in sessions {
@@ -176,10 +180,9 @@ impl Snapshot {
     }
 
     /// What a person may do now: nothing if they are disabled or gone.
-    pub(crate) fn rights_of_user(&self, id: IdentityId) -> Option<Rights> {
-        let user = self.users.get(&id).filter(|user| !user.disabled && user.deleted_at.is_none())?;
-        // A role that this program does not know grants nothing.
-        Some(Role::from_name(&user.role).map_or(Rights::NONE, Role::rights))
+    pub(crate) fn grants_of_user(&self, id: IdentityId) -> Option<&Grants> {
+        self.users.get(&id).filter(|user| !user.disabled && user.deleted_at.is_none())?;
+        self.grants.get(&id)
     }
 }
 

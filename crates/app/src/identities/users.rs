@@ -1,41 +1,50 @@
 //! People: who may log in, and with which role.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use punctual_api::{
     ErrorKind, OpenIdAccount, PasswordRequest, SecretText, UserEdit, UserList, UserRequest, UserView, limits,
 };
 use punctual_core::access::{Right, Rights, Role};
+use punctual_core::namespace::NamespaceId;
 use punctual_core::schedule::By as Done;
 use punctual_store::{USERS_MAX, UserChange, UserRow, UserSessions};
 
 use super::grant::role_named;
 use super::passwords::{self, Verdict};
 use super::snapshot::Snapshot;
+use super::user_grants::{NamespaceGrant, UserGrants};
 use super::{TRIES_MAX, check_session, covers};
 use crate::permission::ManagePeople;
 use crate::principal::{By, Principal, PrincipalKind, Transport};
 use crate::schedules::done_by;
-use crate::{App, AppError, Checked, Faults, Result, validate};
+use crate::{App, AppError, Checked, Faults, Result, namespaces, validate};
 
 impl App {
-    pub async fn list_users(&self, _: &By<ManagePeople>) -> Result<UserList> {
+    pub async fn list_users(&self, by: &By<ManagePeople>) -> Result<UserList> {
         self.refresh_identities().await?;
         let snapshot = self.identities().snapshot();
-        let mut users: Vec<UserView> = snapshot.users().map(|user| self.view_user(&snapshot, user)).collect();
+        let view = |user: &Arc<UserRow>| self.view_user(by.principal(), &snapshot, user);
+        let mut users: Vec<UserView> = snapshot.users().map(view).collect();
         users.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(UserList { users })
     }
 
-    pub async fn user(&self, _: &By<ManagePeople>, name: &str) -> Result<UserView> {
+    pub async fn user(&self, by: &By<ManagePeople>, name: &str) -> Result<UserView> {
         self.refresh_identities().await?;
-        self.shown_user(name)
+        self.shown_user(by.principal(), name)
     }
 
     /// Adds a person. Nobody may give a role with rights that they do not have.
     pub async fn create_user(&self, by: &By<ManagePeople>, request: &UserRequest) -> Result<UserView> {
         request.check()?;
-        covers(by.principal(), role_named("/role", &request.role)?.rights(), "the user would have")?;
+        let mut grants = UserGrants::default();
+        grants.set_role(request.role.as_deref().unwrap_or_default())?;
+        for (namespace, grant) in self.read_namespace_roles(by, &request.namespace_roles)? {
+            grants.set(namespace, grant)?;
+        }
+        check_grants(by.principal(), &grants, "the user would have")?;
         let identities = self.identities();
         let password = match &request.password {
             Some(password) => Some(identities.passwords.hash(password, self.salt()?).await?),
@@ -43,10 +52,10 @@ impl App {
         };
         let created = Done { at: self.now(), who: by.who().to_owned() };
         let row = UserRow {
-            id: identities.new_id(),
+            id: identities.new_id()?,
             name: request.name.clone(),
             mail: request.mail.clone().filter(|mail| !mail.is_empty()),
-            role: request.role.clone(),
+            role: grants.to_text(),
             password,
             openid: None,
             disabled: false,
@@ -59,7 +68,7 @@ impl App {
         match self.0.store.add_user(row).await? {
             UserChange::Done => {
                 self.refresh_identities().await?;
-                self.shown_user(&request.name)
+                self.shown_user(by.principal(), &request.name)
             }
             UserChange::NameTaken => {
                 let detail = format!("there is a user named {}", request.name);
@@ -74,24 +83,46 @@ impl App {
     /// Changes what the request names. A person who is disabled has no sessions.
     pub async fn edit_user(&self, by: &By<ManagePeople>, name: &str, edit: &UserEdit) -> Result<UserView> {
         edit.check()?;
-        if let Some(role) = &edit.role {
-            covers(by.principal(), role_named("/role", role)?.rights(), "the user would have")?;
+        let roles = self.read_namespace_roles(by, &edit.namespace_roles)?;
+        let mut new = UserGrants::default();
+        new.set_role(edit.role.as_deref().unwrap_or_default())?;
+        for (namespace, grant) in &roles {
+            new.set(*namespace, *grant)?;
         }
+        check_grants(by.principal(), &new, "the user would have")?;
         if let Ok(found) = self.find_user(name) {
-            by.was(if found.disabled { format!("{}, disabled", found.role) } else { found.role.clone() });
+            let grants = UserGrants::read(&found.role);
+            let role = grants.role.map_or("no role", Role::name);
+            let namespaces = grants.namespaces.len();
+            let more = if namespaces > 0 { format!(", and in {namespaces} namespaces") } else { String::new() };
+            let disabled = if found.disabled { ", disabled" } else { "" };
+            by.was(format!("{role}{more}{disabled}"));
+            // Before the change, which cannot be refused any more.
+            let mut all = grants;
+            for (namespace, grant) in &roles {
+                all.set(*namespace, *grant)?;
+            }
         }
         let sessions = if edit.disabled == Some(true) { UserSessions::End } else { UserSessions::Keep };
         self.change_user(by.principal(), name, sessions, |user| {
             if let Some(mail) = &edit.mail {
                 user.mail = Some(mail.clone()).filter(|mail| !mail.is_empty());
             }
-            if let Some(role) = &edit.role {
-                user.role.clone_from(role);
+            let mut grants = UserGrants::read(&user.role);
+            if edit.role.is_some() {
+                grants.role = new.role;
+            }
+            for (namespace, grant) in &roles {
+                // As many as there may be were counted before.
+                let _ = grants.set(*namespace, *grant);
+            }
+            if edit.role.is_some() || !roles.is_empty() {
+                user.role = grants.to_text();
             }
             user.disabled = edit.disabled.unwrap_or(user.disabled);
         })
         .await?;
-        self.shown_user(name)
+        self.shown_user(by.principal(), name)
     }
 
     /// The sessions of the person end, and the keys made on their behalf are revoked.
@@ -181,8 +212,7 @@ impl App {
             self.refresh_identities().await?;
             let found = self.find_user(name)?;
             if let Some(asker) = asker {
-                let rights = Role::from_name(&found.role).map_or(Rights::all(), Role::rights);
-                covers(asker, rights, &format!("{name} has"))?;
+                check_grants(asker, &UserGrants::read(&found.role), &format!("{name} has"))?;
             }
             let mut row = UserRow::clone(&found);
             change(&mut row);
@@ -205,20 +235,26 @@ impl App {
         self.identities().snapshot().user_named(name).cloned().ok_or_else(|| not_found(name))
     }
 
-    fn shown_user(&self, name: &str) -> Result<UserView> {
+    fn shown_user(&self, asker: &Principal, name: &str) -> Result<UserView> {
         let snapshot = self.identities().snapshot();
         let user = snapshot.user_named(name).ok_or_else(|| not_found(name))?;
-        Ok(self.view_user(&snapshot, user))
+        Ok(self.view_user(asker, &snapshot, user))
     }
 
-    fn view_user(&self, snapshot: &Snapshot, user: &UserRow) -> UserView {
+    fn view_user(&self, asker: &Principal, snapshot: &Snapshot, user: &UserRow) -> UserView {
         let now = self.now();
+        let grants = UserGrants::read(&user.role);
+        let seen = grants.namespaces.iter().filter(|(namespace, _)| asker.grants().sees(**namespace));
+        let named = |(namespace, grant): (&NamespaceId, &NamespaceGrant)| {
+            Some((self.0.namespaces.by_id(*namespace)?.name().to_owned(), grant.words()))
+        };
         let open = snapshot.sessions().filter(|session| session.row.user == user.id);
         UserView {
             id: user.id.to_string(),
             name: user.name.clone(),
             mail: user.mail.clone(),
-            role: user.role.clone(),
+            role: grants.role.map(|role| role.name().to_owned()),
+            namespace_roles: seen.filter_map(named).collect(),
             disabled: user.disabled,
             has_password: user.password.is_some(),
             openid: user
@@ -232,8 +268,29 @@ impl App {
         }
     }
 
+    /// What a request says about namespaces. One in which whoever asks has no right is not there.
+    fn read_namespace_roles(
+        &self,
+        by: &By<ManagePeople>,
+        roles: &BTreeMap<String, Vec<String>>,
+    ) -> Result<Vec<(NamespaceId, NamespaceGrant)>> {
+        let mut faults = Faults::default();
+        let mut read = Vec::with_capacity(roles.len().min(limits::NAMESPACES_OF_USER_MAX));
+        for (name, words) in roles {
+            let found = self.0.namespaces.named(name).filter(|found| by.principal().grants().sees(found.id()));
+            let Some(namespace) = found else {
+                faults.check(Err(namespaces::not_found(name)));
+                continue;
+            };
+            let grant = NamespaceGrant::read(&format!("/namespace_roles/{name}"), words);
+            read.extend(faults.value(grant).map(|grant| (namespace.id(), grant)));
+        }
+        faults.finish()?;
+        Ok(read)
+    }
+
     fn salt(&self) -> Result<[u8; 16]> {
-        let random = self.identities().random();
+        let random = self.identities().random()?;
         Ok(random[..16].try_into().expect("16 of 32 bytes"))
     }
 }
@@ -242,6 +299,27 @@ pub(super) fn too_many_users() -> AppError {
     let detail = format!("there are {USERS_MAX} users, the most there may be");
     let hint = "delete users that nobody needs; those that were deleted are removed after 7 days";
     AppError::new(ErrorKind::TooManyUsers, detail).hint(hint)
+}
+
+/// Nobody hands on what they do not have there, nor changes somebody who has more.
+fn check_grants(asker: &Principal, grants: &UserGrants, whose: &str) -> Result<()> {
+    covers(asker, None, grants.role.map_or(Rights::NONE, Role::rights), whose)?;
+    grants.namespaces.iter().try_for_each(|(namespace, grant)| covers(asker, Some(*namespace), grant.rights(), whose))
+}
+
+fn namespace_roles(roles: &BTreeMap<String, Vec<String>>) -> Result<()> {
+    let most = limits::NAMESPACES_OF_USER_MAX;
+    if roles.len() > most {
+        return Err(AppError::too_long("/namespace_roles", format!("must be at most {most} namespaces")));
+    }
+    let mut faults = Faults::default();
+    for (name, words) in roles {
+        faults.value(NamespaceGrant::read(&format!("/namespace_roles/{name}"), words));
+        if faults.is_full() {
+            break;
+        }
+    }
+    faults.finish()
 }
 
 fn not_found(name: &str) -> AppError {
@@ -266,7 +344,9 @@ impl Checked for UserRequest {
         let mut faults = Faults::default();
         faults.check(validate::name("/name", &self.name));
         faults.check(mail(self.mail.as_ref()));
-        faults.value(role_named("/role", &self.role));
+        let role = self.role.as_deref().filter(|role| !role.is_empty());
+        faults.check(role.map_or(Ok(()), |role| role_named("/role", role).map(drop)));
+        faults.check(namespace_roles(&self.namespace_roles));
         if let Some(password) = &self.password {
             faults.check(passwords::check("/password", password));
         }
@@ -278,9 +358,9 @@ impl Checked for UserEdit {
     fn check(&self) -> Result<()> {
         let mut faults = Faults::default();
         faults.check(mail(self.mail.as_ref()));
-        if let Some(role) = &self.role {
-            faults.value(role_named("/role", role));
-        }
+        let role = self.role.as_deref().filter(|role| !role.is_empty());
+        faults.check(role.map_or(Ok(()), |role| role_named("/role", role).map(drop)));
+        faults.check(namespace_roles(&self.namespace_roles));
         faults.finish()
     }
 }

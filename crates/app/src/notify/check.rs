@@ -7,6 +7,7 @@ use punctual_api::{
     SlackChannel, TelegramChannel,
 };
 use punctual_core::Span;
+use punctual_core::namespace::NamespaceId;
 use punctual_core::notice::{Channel, RuleSpec, Templates};
 use punctual_core::run::default_bot;
 use punctual_core::task::default_queue;
@@ -173,7 +174,8 @@ fn check_delivery(spec: &RuleSpec, mut sample: NotificationMessage) -> Result<()
 }
 
 fn check_channel(spec: &RuleSpec, written: &NotificationMessage) -> Result<()> {
-    let mut delivery = MessageDelivery::new(spec, written).spec;
+    // In whichever namespace it is.
+    let mut delivery = MessageDelivery::new(NamespaceId::DEFAULT, spec, written).spec;
     if let punctual_core::task::Run::Slack(slack) = &mut delivery.run
         && slack.webhook == SlackChannel::HIDDEN
     {

@@ -2,12 +2,14 @@
 
 use bytes::Bytes;
 use punctual_api::NotificationMessage;
+use punctual_core::namespace::NamespaceId;
 use punctual_core::notice::{Channel, RuleSpec};
 use punctual_core::retry::RetryPolicy;
 use punctual_core::task::{Email, HttpCall, Method, Priority, Run, Slack, Task, TaskSpec, Telegram};
 use punctual_core::{JobId, Span, Timestamp};
 use punctual_store::{DeliveryRow, NewJob};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::render;
@@ -28,6 +30,7 @@ const TRACED_AS: &str = "notification:";
 
 /// A message and how it goes out.
 pub(super) struct MessageDelivery {
+    namespace: NamespaceId,
     pub(super) rule: String,
     pub(super) spec: TaskSpec,
     input: Bytes,
@@ -36,7 +39,7 @@ pub(super) struct MessageDelivery {
 }
 
 impl MessageDelivery {
-    pub(super) fn new(rule: &RuleSpec, message: &NotificationMessage) -> Self {
+    pub(super) fn new(namespace: NamespaceId, rule: &RuleSpec, message: &NotificationMessage) -> Self {
         let (run, input) = match &rule.channel {
             Channel::Email { to, cc } => {
                 // The text is the job's own: tasks are kept in memory by all servers.
@@ -56,6 +59,7 @@ impl MessageDelivery {
         };
         let events = message.counts.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
         Self {
+            namespace,
             rule: message.rule.clone(),
             spec: quiet(rule, run),
             input: Bytes::from(input.to_string()),
@@ -71,6 +75,7 @@ impl MessageDelivery {
 
     fn record(&self, job: JobId, at: Timestamp) -> DeliveryRow {
         DeliveryRow {
+            namespace: self.namespace,
             rule: self.rule.clone(),
             at,
             job,
@@ -168,11 +173,27 @@ pub(super) struct Outgoing {
 }
 
 impl App {
+    /// The task of each delivery, in order. A rule sends in its own namespace, on the workers of that.
+    async fn sending_tasks(&self, deliveries: &[MessageDelivery]) -> Result<Vec<Arc<Task>>> {
+        let mut places: BTreeMap<NamespaceId, Vec<usize>> = BTreeMap::new();
+        for (place, delivery) in deliveries.iter().enumerate() {
+            places.entry(delivery.namespace).or_default().push(place);
+        }
+        let mut tasks: Vec<Option<Arc<Task>>> = vec![None; deliveries.len()];
+        for (namespace, places) in places {
+            let inline = |place: &usize| WantedTask { name: None, inline: Some(&deliveries[*place].spec) };
+            let wanted: Vec<WantedTask<'_>> = places.iter().map(inline).collect();
+            let resolved = self.resolve_tasks(namespace, &wanted, |_| String::new()).await?;
+            for (place, task) in places.into_iter().zip(resolved) {
+                tasks[place] = Some(task);
+            }
+        }
+        Ok(tasks.into_iter().map(|task| task.expect("every delivery has a task")).collect())
+    }
+
     /// Their tasks are stored now; without a job they are forgotten again.
     pub(super) async fn outgoing(&self, deliveries: &[MessageDelivery], now: Timestamp) -> Result<Outgoing> {
-        let wanted: Vec<WantedTask<'_>> =
-            deliveries.iter().map(|delivery| WantedTask { name: None, inline: Some(&delivery.spec) }).collect();
-        let tasks = self.resolve_tasks(&wanted, |_| String::new()).await?;
+        let tasks = self.sending_tasks(deliveries).await?;
         let shards = self.shards_for_new_jobs();
         let mut jobs = Vec::with_capacity(deliveries.len());
         let mut rows = Vec::with_capacity(deliveries.len());
@@ -181,6 +202,7 @@ impl App {
             let id = JobId::new(now, shard, self.random());
             jobs.push(NewJob {
                 id,
+                namespace: task.namespace,
                 task: task.id,
                 priority: task.spec.priority,
                 submitted_at: now,

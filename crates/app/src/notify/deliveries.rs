@@ -29,9 +29,9 @@ impl App {
         let (limit, before) = faults.value(page).unwrap_or_default();
         faults.finish()?;
         let before = before.map(|key| (key.due_at, key.id));
-        let rows = self.0.store.deliveries(rule.map(str::to_owned), before, limit).await?;
+        let rows = self.0.store.deliveries(by.namespace(), rule.map(str::to_owned), before, limit).await?;
         if let Some(rule) = rule.filter(|_| rows.is_empty() && before.is_none())
-            && self.0.store.rule(rule).await?.is_none()
+            && self.0.store.rule(by.namespace(), rule).await?.is_none()
         {
             return Err(not_found(rule));
         }

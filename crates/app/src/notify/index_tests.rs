@@ -2,7 +2,7 @@ use punctual_core::notice::{Channel, NoticeKind, RuleSpec, Templates};
 use punctual_core::run::Probe;
 use punctual_core::schedule::By;
 use punctual_core::task::{Run, Task, TaskSpec};
-use punctual_core::{ShardId, Span, TaskId, Timestamp};
+use punctual_core::{NamespaceId, ShardId, Span, TaskId, Timestamp};
 use punctual_store::RuleRow;
 
 use super::super::event::EventKind;
@@ -24,6 +24,7 @@ fn schedule_id(number: u64) -> ScheduleId {
 fn task(number: u64) -> Task {
     let spec = TaskSpec { queue: format!("queue-{}", number % QUEUES), ..TaskSpec::new(Run::Probe(Probe::default())) };
     Task {
+        namespace: NamespaceId::DEFAULT,
         id: task_id(number),
         name: (!number.is_multiple_of(3)).then(|| format!("task-{number}")),
         revision: 1,
@@ -65,6 +66,7 @@ fn rule(number: u64, tasks: &[u64], queues: &[u64], schedules: &[u64]) -> Rule {
     };
     let by = By { at: Timestamp::EPOCH, who: "somebody".to_owned() };
     let row = RuleRow {
+        namespace: NamespaceId::DEFAULT,
         name: format!("rule-{number}"),
         spec: serde_json::to_string(&spec).unwrap(),
         revision: 1,
@@ -74,7 +76,9 @@ fn rule(number: u64, tasks: &[u64], queues: &[u64], schedules: &[u64]) -> Rule {
         version: 1,
     };
     let mut rule = Rule::new(row, None, Span::from_secs(120), Timestamp::EPOCH).unwrap();
-    let there = (0..SCHEDULES).map(|number| (format!("schedule-{number}"), schedule_id(number))).collect();
+    let there = (0..SCHEDULES)
+        .map(|number| ((NamespaceId::DEFAULT, format!("schedule-{number}")), schedule_id(number)))
+        .collect();
     rule.know_schedules(&there);
     rule
 }
@@ -111,4 +115,33 @@ fn a_rule_finds_what_it_is_about_and_nothing_else() {
             (0..events.len()).filter(|place| is_about(&rule, &events[*place], &context)).collect();
         assert_eq!(found, expected, "{tasks:?} {queues:?} {schedules:?}");
     }
+}
+
+#[test]
+fn a_rule_finds_nothing_of_another_namespace_nor_of_one_that_nobody_knows() {
+    let other = NamespaceId(7);
+    let of_either = |number: u64| Task {
+        namespace: if number.is_multiple_of(2) { other } else { NamespaceId::DEFAULT },
+        ..task(number)
+    };
+    let schedules = [(schedule_id(1), NamespaceId::DEFAULT), (schedule_id(2), other)].into();
+    let context = EventContext::in_namespaces((0..TASKS).map(of_either).collect(), schedules);
+    let events: Vec<Event> = (0..500).map(event).collect();
+    let index = Index::new(events.iter(), &context);
+    let mut found = 0;
+    for namespace in [NamespaceId::DEFAULT, other] {
+        let mut everything = rule(0, &[], &[], &[]);
+        everything.namespace = namespace;
+        for (_, event) in index.events_for(&everything) {
+            let of_task = context.task_of(event).map(|task| task.namespace);
+            let of_schedule = match event.planned {
+                Some((schedule, _)) if schedule == schedule_id(1) => Some(NamespaceId::DEFAULT),
+                Some((schedule, _)) if schedule == schedule_id(2) => Some(other),
+                _ => None,
+            };
+            assert_eq!(of_task.or(of_schedule), Some(namespace), "{event:?}");
+            found += 1;
+        }
+    }
+    assert!(found > 100 && found < events.len(), "{found}");
 }

@@ -6,6 +6,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use punctual_core::namespace::NamespaceId;
 use punctual_core::{JobId, JobKey, ShardId, Span, Timestamp};
 use punctual_store::{DueWindow, HotJob, Page};
 use tokio::time::Instant;
@@ -102,7 +103,7 @@ impl App {
                 break;
             }
             budget.pages = budget.pages.saturating_sub(1);
-            let page = self.due_page(from, until, position, PAGE).await?;
+            let page = self.due_page(None, from, until, position, PAGE).await?;
             for job in self.waiting_of(page.rows, Quiet::LeftOut).await? {
                 look.found.push((place_of(&job), late_event(&job, now)));
             }
@@ -121,16 +122,17 @@ impl App {
     /// is due at its next try, and is late all the same.
     pub(super) async fn due_page(
         &self,
+        namespace: Option<NamespaceId>,
         from: Timestamp,
         until: Timestamp,
         after: Option<JobKey>,
         limit: usize,
     ) -> Result<Page<HotJob, JobKey>> {
-        let window = DueWindow { from, before: until + INSTANT, after };
+        let window = DueWindow { namespace, from, before: until + INSTANT, after };
         let due = self.0.store.list_due(window, limit).await?;
         let before_from = JobKey { due_at: from - INSTANT, id: JobId::last_at(Timestamp::MAX) };
         let after = after.map_or(before_from, |after| after.max(before_from));
-        let given_back = self.0.store.given_back(Some(after), until, limit).await?;
+        let given_back = self.0.store.given_back(namespace, Some(after), until, limit).await?;
         // Neither was read beyond its end, so that nothing beyond the nearer of the two is known.
         let next = match (due.next, given_back.next) {
             (Some(one), Some(other)) => Some(one.min(other)),

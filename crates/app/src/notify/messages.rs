@@ -2,6 +2,7 @@
 
 use punctual_api::NotificationMessage;
 use punctual_core::Timestamp;
+use punctual_core::namespace::NamespaceId;
 use punctual_core::notice::Templates;
 use punctual_store::JobRecord;
 
@@ -30,14 +31,14 @@ impl App {
         let left = due.len().saturating_sub(MESSAGES_AT_ONCE);
         let mut deliveries = Vec::new();
         for (_, rule) in due.into_iter().take(MESSAGES_AT_ONCE) {
-            if self.has_many_unsent(&rule.name).await? {
+            if self.has_many_unsent(rule.namespace, &rule.name).await? {
                 rule.state.hold(now);
                 continue;
             }
             let Some(waiting) = rule.state.take_due(rule.spec.window, now) else { continue };
             let message = self.message_of(&rule.name, &waiting, &rule.state.schedules, now).await?;
             let message = written(message, &rule.spec.templates).await;
-            deliveries.push(MessageDelivery::new(&rule.spec, &message));
+            deliveries.push(MessageDelivery::new(rule.namespace, &rule.spec, &message));
         }
         Ok((deliveries, left))
     }
@@ -45,8 +46,8 @@ impl App {
 
 impl App {
     /// Whether the last messages of a rule all wait, for a worker or for a retry: more of them would only pile up.
-    async fn has_many_unsent(&self, rule: &str) -> Result<bool> {
-        let rows = self.0.store.deliveries(Some(rule.to_owned()), None, UNSENT_MAX).await?;
+    async fn has_many_unsent(&self, namespace: NamespaceId, rule: &str) -> Result<bool> {
+        let rows = self.0.store.deliveries(namespace, Some(rule.to_owned()), None, UNSENT_MAX).await?;
         if rows.len() < UNSENT_MAX {
             return Ok(false);
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use punctual_api::{AilingTask, ErrorKind, Overdue, OverdueJob, OverdueQuery, OverdueTime};
+use punctual_core::namespace::NamespaceId;
 use punctual_core::{ShardId, Span, Timestamp};
 use punctual_store::HotJob;
 
@@ -45,15 +46,15 @@ impl Checked for OverdueQuery {
 }
 
 impl App {
-    pub async fn overdue(&self, _: &By<ViewJobs>, query: OverdueQuery) -> Result<Overdue> {
+    pub async fn overdue(&self, by: &By<ViewJobs>, query: OverdueQuery) -> Result<Overdue> {
         let after = read_after(&query)?;
         let _turn = self.0.overdue_looks.try_acquire().map_err(|_| {
             AppError::new(ErrorKind::TooManyRequests, "others look at what is overdue")
                 .hint("try again in a few seconds")
         })?;
-        let now = self.now();
-        let (jobs, jobs_total, jobs_total_is_minimum) = self.overdue_jobs(now, now - after).await?;
-        let (planned, planned_is_partial) = self.overdue_times(now, now - after).await?;
+        let (now, namespace) = (self.now(), by.namespace());
+        let (jobs, jobs_total, jobs_total_is_minimum) = self.overdue_jobs(namespace, now, now - after).await?;
+        let (planned, planned_is_partial) = self.overdue_times(namespace, now, now - after).await?;
         Ok(Overdue {
             jobs,
             jobs_total,
@@ -61,17 +62,22 @@ impl App {
             planned,
             planned_is_partial,
             shards_without_owner: self.shards_without_owner().into_iter().map(|shard| shard.0).collect(),
-            ailing: self.ailing_tasks().await?,
+            ailing: self.ailing_tasks(namespace).await?,
         })
     }
 
     /// Some of them, how many there are, and whether there may be more.
-    async fn overdue_jobs(&self, now: Timestamp, until: Timestamp) -> Result<(Vec<OverdueJob>, u64, bool)> {
+    async fn overdue_jobs(
+        &self,
+        namespace: NamespaceId,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Result<(Vec<OverdueJob>, u64, bool)> {
         let (mut first, mut total) = (Vec::new(), 0);
         let mut after = None;
         let mut is_minimum = true;
         for _ in 0..PAGES_MAX {
-            let page = self.due_page(Timestamp::EPOCH, until, after, PAGE).await?;
+            let page = self.due_page(Some(namespace), Timestamp::EPOCH, until, after, PAGE).await?;
             let waiting = self.waiting_of(page.rows, Quiet::Shown).await?;
             total += waiting.len() as u64;
             let room = SHOWN_MAX - first.len();
@@ -125,9 +131,14 @@ impl App {
         Ok(shown)
     }
 
-    async fn overdue_times(&self, now: Timestamp, until: Timestamp) -> Result<(Vec<OverdueTime>, bool)> {
+    async fn overdue_times(
+        &self,
+        namespace: NamespaceId,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Result<(Vec<OverdueTime>, bool)> {
         let mut walk = self.begin_walk(until).await?;
-        let mut overdue = self.walk(&mut walk, until, SCHEDULES_MAX, SHOWN_MAX + 1).await?.overdue;
+        let mut overdue = self.walk(Some(namespace), &mut walk, until, SCHEDULES_MAX, SHOWN_MAX + 1).await?.overdue;
         let is_partial = !walk.is_over() || overdue.len() > SHOWN_MAX;
         overdue.sort_by_key(|plan| plan.slot);
         overdue.truncate(SHOWN_MAX);
@@ -149,8 +160,8 @@ impl App {
         }
     }
 
-    async fn ailing_tasks(&self) -> Result<Vec<AilingTask>> {
-        let ailing = self.0.store.ailing(SHOWN_MAX).await?;
+    async fn ailing_tasks(&self, namespace: NamespaceId) -> Result<Vec<AilingTask>> {
+        let ailing = self.0.store.ailing(Some(namespace), SHOWN_MAX).await?;
         let tasks = self.tasks_by_id(ailing.iter().map(|ailing| ailing.task)).await?;
         let titles = self.titles(tasks.values().map(|task| &**task), std::iter::empty()).await;
         let name = |id| tasks.get(&id).map_or_else(|| id.to_string(), |task| titles.of_task(task));

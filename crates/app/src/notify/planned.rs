@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use futures_util::future::join_all;
+use punctual_core::namespace::NamespaceId;
 use punctual_core::schedule::recurrence::Calendar;
 use punctual_core::schedule::{Plan, ScheduleSpec, seed_of};
 use punctual_core::{ScheduleId, ShardId, Timestamp};
@@ -82,8 +83,16 @@ impl App {
         all.filter(|shard| !owned.contains(shard) && self.0.engine.owner_of(*shard).is_none()).collect()
     }
 
-    /// Goes on with at most `limit` schedules. Once `enough` overdue ones are found, the ledger is not asked for more.
-    pub(super) async fn walk(&self, walk: &mut Walk, until: Timestamp, limit: usize, enough: usize) -> Result<Walked> {
+    /// Goes on with at most `limit` schedules, and looks at those of a namespace, or at all. Once `enough` overdue ones are
+    /// found, the ledger is not asked for more.
+    pub(super) async fn walk(
+        &self,
+        namespace: Option<NamespaceId>,
+        walk: &mut Walk,
+        until: Timestamp,
+        limit: usize,
+        enough: usize,
+    ) -> Result<Walked> {
         let mut rows: Vec<LoadedRow> = Vec::new();
         while rows.len() < limit {
             let Some(shard) = walk.shards.front().copied() else { break };
@@ -96,16 +105,22 @@ impl App {
             }
             rows.extend(page);
         }
+        rows.retain(|row| namespace.is_none_or(|namespace| namespace == row.namespace));
         let seen = rows.iter().map(|row| row.id).collect();
         let specs: Vec<Option<ScheduleSpec>> = rows.iter().map(|row| read_schedule_spec(&row.spec)).collect();
-        let names: BTreeSet<String> =
-            specs.iter().flatten().flat_map(|spec| spec.calendars.names().cloned().collect::<Vec<_>>()).collect();
-        let calendars = self.calendars_named(names.iter()).await?;
+        let mut names: BTreeMap<NamespaceId, BTreeSet<String>> = BTreeMap::new();
+        for (row, spec) in rows.iter().zip(&specs).filter_map(|(row, spec)| Some((row, spec.as_ref()?))) {
+            names.entry(row.namespace).or_default().extend(spec.calendars.names().cloned());
+        }
+        let mut calendars: BTreeMap<NamespaceId, BTreeMap<String, Arc<Calendar>>> = BTreeMap::new();
+        for (namespace, names) in names {
+            calendars.insert(namespace, self.calendars_named(namespace, names.iter()).await?);
+        }
         let watermarks = walk.watermarks.clone();
         let plan = move || {
             let planned = rows.into_iter().zip(specs).filter_map(|(row, spec)| {
                 let watermark = watermarks.get(&row.id.shard()).copied().unwrap_or(Timestamp::EPOCH);
-                let times = firing_times(&row, spec?, &calendars, watermark, until)?;
+                let times = firing_times(&row, spec?, calendars.get(&row.namespace)?, watermark, until)?;
                 Some((row, times))
             });
             planned.collect::<Vec<_>>()

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use punctual_core::namespace::NamespaceId;
 use punctual_core::notice::RuleSpec;
 use punctual_core::{Span, Timestamp};
 use punctual_store::{Dispatch, Dispatched};
@@ -30,13 +31,13 @@ const NAMES_EVERY: Span = Span::from_secs(10);
 /// What the server that reports remembers from one round to the next. All of it can be lost.
 #[derive(Default)]
 pub struct Reports {
-    cursors: BTreeMap<String, LateCursor>,
+    cursors: BTreeMap<(NamespaceId, String), LateCursor>,
     watcher: Watcher,
     looked_at: Option<Timestamp>,
     names_read_at: Option<Timestamp>,
     next_send: Option<Timestamp>,
     /// Rules, with their revisions, of which the log says already that they cannot be read.
-    unreadable: BTreeSet<(String, u32)>,
+    unreadable: BTreeSet<(NamespaceId, String, u32)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,19 +118,19 @@ impl Reports {
     }
 
     async fn read_rules(&mut self, app: &App, now: Timestamp) -> Result<Vec<Rule>> {
-        let rows = app.0.store.rules().await?;
+        let rows = app.0.store.rules(None).await?;
         let decided_within = app.0.settings.decided_within();
         let (mut rules, mut unreadable) = (Vec::with_capacity(rows.len()), BTreeSet::new());
         for row in rows {
-            let (name, revision) = (row.name.clone(), row.revision);
-            let rule = Rule::new(row, self.cursors.get(&name), decided_within, now);
+            let (named, revision) = ((row.namespace, row.name.clone()), row.revision);
+            let rule = Rule::new(row, self.cursors.get(&named), decided_within, now);
             if rule.as_ref().is_none_or(|rule| rule.has_forgotten) {
-                unreadable.insert((name, revision));
+                unreadable.insert((named.0, named.1, revision));
             }
             rules.extend(rule);
         }
-        for (rule, revision) in unreadable.difference(&self.unreadable) {
-            tracing::error!(rule, revision, "a notification rule, or what waits to be sent by it, cannot be read");
+        for (namespace, rule, revision) in unreadable.difference(&self.unreadable) {
+            tracing::error!(%namespace, rule, revision, "a notification rule, or what waits to be sent by it, cannot be read");
         }
         self.unreadable = unreadable;
         Ok(rules)
@@ -147,7 +148,7 @@ impl Reports {
         let context = app.event_context(&specs, events).await?;
         let is_time = self.names_read_at.is_none_or(|at| now.since(at) >= NAMES_EVERY || now < at);
         if is_time || events.iter().any(|event| event.planned.is_some()) {
-            let there = app.named_schedules(&specs).await?;
+            let there = app.named_schedules(&*rules).await?;
             rules.iter_mut().for_each(|rule| rule.know_schedules(&there));
             self.names_read_at = Some(now);
         }
@@ -160,7 +161,8 @@ impl Reports {
         if dispatch != Dispatch::default() && app.0.store.dispatch(dispatch).await? == Dispatched::Conflict {
             return Ok(Dispatched::Conflict);
         }
-        let cursors = rules.iter().filter_map(|rule| Some((rule.name.clone(), rule.state.late.clone()?)));
+        let cursors =
+            rules.iter().filter_map(|rule| Some(((rule.namespace, rule.name.clone()), rule.state.late.clone()?)));
         self.cursors = cursors.collect();
         self.next_send = rules.iter().filter_map(Rule::send_at).min();
         Ok(Dispatched::Done)

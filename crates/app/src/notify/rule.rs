@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use punctual_core::namespace::NamespaceId;
 use punctual_core::notice::{NoticeKind, RuleSpec};
 use punctual_core::{ScheduleId, Span, Timestamp};
 use punctual_store::{RuleRow, RuleUpdate};
@@ -24,6 +25,7 @@ pub(super) const OVERDUE_MAX: usize = 200;
 const NAMESAKES_MAX: usize = 3;
 
 pub(super) struct Rule {
+    pub(super) namespace: NamespaceId,
     pub(super) name: String,
     version: u64,
     pub(super) spec: RuleSpec,
@@ -55,7 +57,16 @@ impl Rule {
             Some(stored) => stored.go_on(known).of_rule(&spec, row.revision, now),
             None => LateCursor::begin(&spec, row.revision, now),
         });
-        Some(Self { name: row.name, version: row.version, spec, decided_within, has_forgotten, stored, state })
+        Some(Self {
+            namespace: row.namespace,
+            name: row.name,
+            version: row.version,
+            spec,
+            decided_within,
+            has_forgotten,
+            stored,
+            state,
+        })
     }
 
     /// When its next message is to be sent.
@@ -79,10 +90,11 @@ impl Rule {
     }
 
     /// Remembers which schedules have the names that it names. They are not there any more when their last jobs end.
-    pub(super) fn know_schedules(&mut self, there: &BTreeMap<String, ScheduleId>) {
+    pub(super) fn know_schedules(&mut self, there: &BTreeMap<(NamespaceId, String), ScheduleId>) {
         let names = &self.spec.schedules;
         self.state.schedules.retain(|name, _| names.contains(name));
-        for (name, id) in names.iter().filter_map(|name| there.get_key_value(name)) {
+        let there = |name: &String| there.get_key_value(&(self.namespace, name.clone()));
+        for ((_, name), id) in names.iter().filter_map(there) {
             let known = self.state.schedules.entry(name.clone()).or_default();
             if known.last() == Some(id) {
                 continue;
@@ -196,7 +208,8 @@ impl Rule {
         if !is_cursor_new && self.stored.differs_by_its_cursor_only(&self.state) {
             return None;
         }
-        Some(RuleUpdate { name: self.name.clone(), version: self.version, state: self.state.write() })
+        let name = self.name.clone();
+        Some(RuleUpdate { namespace: self.namespace, name, version: self.version, state: self.state.write() })
     }
 }
 

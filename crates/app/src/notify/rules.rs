@@ -6,6 +6,7 @@ use punctual_api::{
     WebhookChannel,
 };
 use punctual_core::access::Right;
+use punctual_core::namespace::NamespaceId;
 use punctual_core::notice::{Channel, RuleSpec};
 use punctual_core::run::Slack;
 use punctual_core::schedule::By;
@@ -54,7 +55,7 @@ impl App {
         if named.is_ok()
             && let Some(slack) = request.slack.as_mut().filter(|slack| slack.webhook == SlackChannel::HIDDEN)
         {
-            let (webhook, revision) = self.kept_webhook(name).await?;
+            let (webhook, revision) = self.kept_webhook(by.namespace(), name).await?;
             slack.webhook = webhook;
             // The address is that of this revision and of no other.
             if matches!(when, Precondition::None | Precondition::Exists) {
@@ -77,10 +78,11 @@ impl App {
         if task_rights::needs_secrets(&sending.run) {
             by.principal().check(Right::UseSecrets)?;
         }
-        self.check_secrets(&sending, "").await.map_err(check::in_rule)?;
+        self.check_secrets(by.namespace(), &sending, "").await.map_err(check::in_rule)?;
         let is_enabled = spec.enabled;
         let now = By { at: self.now(), who: who.to_owned() };
         let row = RuleRow {
+            namespace: by.namespace(),
             name: name.to_owned(),
             spec: serde_json::to_string(&spec).expect("a rule is JSON"),
             revision: 0,
@@ -95,16 +97,16 @@ impl App {
             Precondition::Absent => Some(0),
             Precondition::Revision(revision) => Some(revision),
             Precondition::Exists => {
-                let revision = self.0.store.rule(name).await?.map(|row| row.revision);
+                let revision = self.0.store.rule(by.namespace(), name).await?.map(|row| row.revision);
                 when.expect(WHAT, name, revision)?
             }
         };
         match self.0.store.put_rule(row, expected).await? {
             RuleChange::Done { revision } => {
                 if !is_enabled {
-                    self.drop_unsent(name).await;
+                    self.drop_unsent(by.namespace(), name).await;
                 }
-                let view = Box::new(self.view_rule(name).await?);
+                let view = Box::new(self.view_rule(by.namespace(), name).await?);
                 Ok(if revision == 1 { PutRule::Created(view) } else { PutRule::Replaced(view) })
             }
             RuleChange::Conflict { revision } => {
@@ -119,8 +121,8 @@ impl App {
     }
 
     /// The address that `***` stands for.
-    async fn kept_webhook(&self, name: &str) -> Result<(String, u32)> {
-        let row = self.0.store.rule(name).await?;
+    async fn kept_webhook(&self, namespace: NamespaceId, name: &str) -> Result<(String, u32)> {
+        let row = self.0.store.rule(namespace, name).await?;
         let kept = row.as_ref().and_then(|row| match read_spec(row)?.channel {
             Channel::Slack { webhook } => Some((webhook, row.revision)),
             Channel::Email { .. } | Channel::Telegram { .. } | Channel::Webhook { .. } => None,
@@ -131,24 +133,24 @@ impl App {
         })
     }
 
-    pub async fn notification(&self, _: &crate::By<ViewNotifications>, name: &str) -> Result<NotificationView> {
-        self.view_rule(name).await
+    pub async fn notification(&self, by: &crate::By<ViewNotifications>, name: &str) -> Result<NotificationView> {
+        self.view_rule(by.namespace(), name).await
     }
 
-    async fn view_rule(&self, name: &str) -> Result<NotificationView> {
-        let (row, spec) = self.read_rule(name).await?;
-        let warnings = if spec.enabled { self.sending_warnings(&spec).await } else { Vec::new() };
+    async fn view_rule(&self, namespace: NamespaceId, name: &str) -> Result<NotificationView> {
+        let (row, spec) = self.read_rule(namespace, name).await?;
+        let warnings = if spec.enabled { self.sending_warnings(namespace, &spec).await } else { Vec::new() };
         Ok(NotificationView { warnings, ..view(row, spec) })
     }
 
     /// Why messages of a rule would wait if they were made now.
-    async fn sending_warnings(&self, spec: &RuleSpec) -> Vec<Warning> {
-        self.lack_of(&sending_spec(spec)).await.map(no_worker).into_iter().collect()
+    async fn sending_warnings(&self, namespace: NamespaceId, spec: &RuleSpec) -> Vec<Warning> {
+        self.lack_of(namespace, &sending_spec(spec)).await.map(no_worker).into_iter().collect()
     }
 
-    async fn read_rule(&self, name: &str) -> Result<(RuleRow, RuleSpec)> {
+    async fn read_rule(&self, namespace: NamespaceId, name: &str) -> Result<(RuleRow, RuleSpec)> {
         validate::name("name", name)?;
-        let row = self.0.store.rule(name).await?.ok_or_else(|| not_found(name))?;
+        let row = self.0.store.rule(namespace, name).await?.ok_or_else(|| not_found(name))?;
         let spec = read_spec(&row).ok_or_else(|| {
             AppError::new(ErrorKind::Internal, format!("the notification rule {name} cannot be read"))
                 .hint("it may be of a newer version; PUT /v1/notifications/{name} replaces it")
@@ -157,8 +159,8 @@ impl App {
     }
 
     /// All of them; those that cannot be read are left out.
-    pub async fn list_notifications(&self, _: &crate::By<ViewNotifications>) -> Result<NotificationList> {
-        let rows = self.0.store.rules().await?.into_iter();
+    pub async fn list_notifications(&self, by: &crate::By<ViewNotifications>) -> Result<NotificationList> {
+        let rows = self.0.store.rules(Some(by.namespace())).await?.into_iter();
         let notifications = rows.filter_map(|row| read_spec(&row).map(|spec| view(row, spec))).collect();
         Ok(NotificationList { notifications })
     }
@@ -166,24 +168,25 @@ impl App {
     /// What waits to be sent goes with it.
     pub async fn delete_notification(
         &self,
-        _: &crate::By<EditNotifications>,
+        by: &crate::By<EditNotifications>,
         name: &str,
         when: Precondition,
     ) -> Result<()> {
         validate::name("name", name)?;
-        match self.0.store.delete_rule(name, when.revision()).await? {
+        match self.0.store.delete_rule(by.namespace(), name, when.revision()).await? {
             RuleDeletion::Done => {}
             RuleDeletion::Absent => return Err(not_found(name)),
             RuleDeletion::Conflict { revision } => return Err(when.refusal(WHAT, name, Some(revision))),
         }
-        self.drop_unsent(name).await;
+        self.drop_unsent(by.namespace(), name).await;
         Ok(())
     }
 
     /// Deletes the last messages of a rule that wait for a worker, and cancels those that wait for a retry: what was started
     /// cannot be deleted. One that is being sent is left alone, and one that cannot be ended now is sent after all.
-    async fn drop_unsent(&self, rule: &str) {
-        let Ok(rows) = self.0.store.deliveries(Some(rule.to_owned()), None, DROPPED_MAX).await else { return };
+    async fn drop_unsent(&self, namespace: NamespaceId, rule: &str) {
+        let sent = self.0.store.deliveries(namespace, Some(rule.to_owned()), None, DROPPED_MAX).await;
+        let Ok(rows) = sent else { return };
         for row in rows {
             let Ok(Some(JobRecord::Hot { job, .. })) = self.0.store.job(row.job).await else { continue };
             if !matches!(self.live(row.job).await, Ok(Live::Waiting)) {
@@ -200,13 +203,13 @@ impl App {
     }
 
     /// Sends a sample at once, as a message of the rule is sent.
-    pub async fn test_notification(&self, _: &crate::By<EditNotifications>, name: &str) -> Result<TestAnswer> {
-        let (_, spec) = self.read_rule(name).await?;
+    pub async fn test_notification(&self, by: &crate::By<EditNotifications>, name: &str) -> Result<TestAnswer> {
+        let (_, spec) = self.read_rule(by.namespace(), name).await?;
         let mut message = render::write_aside(self.test_message(name, &spec), spec.templates.clone()).await?;
         message.subject = format!("Test: {}", message.subject);
         message.text.insert_str(0, &format!("This is a test of the rule {name}. What follows is made up.\n\n"));
         let now = self.now();
-        let delivery = MessageDelivery::new(&spec, &message).summary("a test".to_owned());
+        let delivery = MessageDelivery::new(by.namespace(), &spec, &message).summary("a test".to_owned());
         let outgoing = self.outgoing(std::slice::from_ref(&delivery), now).await?;
         let job = outgoing.jobs[0].id;
         let hint = near_future(&outgoing.jobs, &outgoing.tasks, now);
@@ -215,7 +218,7 @@ impl App {
             Dispatched::Done => self.tell_owners(hint),
             Dispatched::Conflict => unreachable!("it takes no notice and changes no rule"),
         }
-        Ok(TestAnswer { job, warnings: self.sending_warnings(&spec).await })
+        Ok(TestAnswer { job, warnings: self.sending_warnings(by.namespace(), &spec).await })
     }
 
     /// What a rule makes of a sample.

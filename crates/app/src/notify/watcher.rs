@@ -127,7 +127,7 @@ impl Watcher {
         }
         let mut walk = self.walk.clone();
         let page = if self.is_walk_slow { WALK_PAGE_SLOW } else { WALK_PAGE };
-        let walked = timeout(LOOK_LIMIT, app.walk(&mut walk, until, page, page)).await;
+        let walked = timeout(LOOK_LIMIT, app.walk(None, &mut walk, until, page, page)).await;
         self.is_walk_slow = walked.is_err();
         match walked {
             Ok(Ok(walked)) => {

@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use punctual_core::namespace::NamespaceId;
 use punctual_core::schedule::recurrence::CALENDAR_DATES_MAX;
 
 use crate::schedules::view::read_spec;
@@ -16,8 +17,8 @@ impl App {
     /// For a calendar that is to have more dates than before. Owners walk the same schedules when they plan them anew;
     /// here this is only done if the dates of all calendars together could be too many. A schedule or calendar that
     /// changes at the same moment is not seen; the schedule then says itself that it is broken.
-    pub(super) async fn check_users(&self, calendar: &str, dates: usize) -> Result<()> {
-        let all = self.0.store.calendars().await?;
+    pub(super) async fn check_users(&self, namespace: NamespaceId, calendar: &str, dates: usize) -> Result<()> {
+        let all = self.0.store.calendars(Some(namespace)).await?;
         let mut sizes: HashMap<String, usize> = all.into_iter().map(|one| (one.name, one.dates.len())).collect();
         sizes.insert(calendar.to_owned(), dates);
         // A schedule may name a calendar twice: to open dates, and to close them.
@@ -28,7 +29,7 @@ impl App {
         let mut checked: HashSet<Arc<str>> = HashSet::new();
         let mut after = None;
         loop {
-            let names = vec![calendar.to_owned()];
+            let names = vec![(namespace, calendar.to_owned())];
             let users = self.0.store.schedules_with_calendars(names, after, PAGE).await?;
             after = users.last().map(|last| last.id).filter(|_| users.len() == PAGE);
             for user in users {

@@ -9,6 +9,7 @@ use jiff::tz::TimeZone;
 use punctual_api::{
     CalendarList, CalendarQuery, CalendarRequest, CalendarSummary, CalendarView, DoneBy, ErrorKind, limits,
 };
+use punctual_core::namespace::NamespaceId;
 use punctual_core::schedule::recurrence::Calendar;
 use punctual_core::schedule::{By, StoredCalendar};
 use punctual_store::{CalendarDeletion, CalendarUpdate};
@@ -42,7 +43,7 @@ impl App {
         faults.check(validate::name("name", name));
         let dates = faults.value(read_dates(request)).unwrap_or_default();
         faults.finish()?;
-        self.store_calendar(name, dates, when, who).await
+        self.store_calendar(by.namespace(), name, dates, when, who).await
     }
 
     /// Stores a calendar that was sent as an iCalendar file.
@@ -68,13 +69,14 @@ impl App {
             AppError::invalid(format!("line {}: {}", fault.line, fault.detail))
                 .hint("or leave out such events with skip_unsupported=true, or send the dates as JSON: {\"dates\": [\"2026-12-25\"]}")
         })?;
-        let mut view = self.store_calendar(name, dates, when, who).await?;
+        let mut view = self.store_calendar(by.namespace(), name, dates, when, who).await?;
         view.file = Some(file);
         Ok(view)
     }
 
     async fn store_calendar(
         &self,
+        namespace: NamespaceId,
         name: &str,
         dates: BTreeSet<Date>,
         when: Precondition,
@@ -82,11 +84,12 @@ impl App {
     ) -> Result<CalendarView> {
         // Someone else may store or delete it between the look and the change.
         for _ in 0..ROUNDS_MAX {
-            let former = self.0.store.calendar(name).await?;
+            let former = self.0.store.calendar(namespace, name).await?;
             let expected = when.expect(WHAT, name, former.as_ref().map(|former| former.revision))?;
-            self.check_size(name, former, dates.len()).await?;
+            self.check_size(namespace, name, former, dates.len()).await?;
             let changed = By { at: self.now(), who: who.to_owned() };
-            let calendar = StoredCalendar { name: name.to_owned(), dates: dates.clone(), revision: 0, changed };
+            let calendar =
+                StoredCalendar { namespace, name: name.to_owned(), dates: dates.clone(), revision: 0, changed };
             match self.0.store.put_calendar(calendar.clone(), expected).await? {
                 CalendarUpdate::Done { revision } => return Ok(view(StoredCalendar { revision, ..calendar })),
                 CalendarUpdate::Conflict { .. } => {}
@@ -96,26 +99,32 @@ impl App {
     }
 
     /// Whether there may be one more calendar, or one with so many dates.
-    async fn check_size(&self, name: &str, former: Option<StoredCalendar>, date_count: usize) -> Result<()> {
-        if former.is_none() && self.0.store.calendars().await?.len() >= limits::CALENDARS_MAX {
+    async fn check_size(
+        &self,
+        namespace: NamespaceId,
+        name: &str,
+        former: Option<StoredCalendar>,
+        date_count: usize,
+    ) -> Result<()> {
+        if former.is_none() && self.0.store.calendars(Some(namespace)).await?.len() >= limits::CALENDARS_MAX {
             let detail = format!("there are {} calendars, the most there may be", limits::CALENDARS_MAX);
             let error = AppError::new(ErrorKind::TooManyCalendars, detail);
             return Err(error.hint("delete those that no schedule needs any more"));
         }
         if former.is_some_and(|former| former.dates.len() < date_count) {
-            self.check_users(name, date_count).await?;
+            self.check_users(namespace, name, date_count).await?;
         }
         Ok(())
     }
 
-    pub async fn calendar(&self, _: &crate::By<ViewSchedules>, name: &str) -> Result<CalendarView> {
+    pub async fn calendar(&self, by: &crate::By<ViewSchedules>, name: &str) -> Result<CalendarView> {
         validate::name("name", name)?;
-        self.0.store.calendar(name).await?.map(view).ok_or_else(|| not_found(name))
+        self.0.store.calendar(by.namespace(), name).await?.map(view).ok_or_else(|| not_found(name))
     }
 
     /// All of them; there are not many.
-    pub async fn list_calendars(&self, _: &crate::By<ViewSchedules>) -> Result<CalendarList> {
-        let calendars = self.0.store.calendars().await?;
+    pub async fn list_calendars(&self, by: &crate::By<ViewSchedules>) -> Result<CalendarList> {
+        let calendars = self.0.store.calendars(Some(by.namespace())).await?;
         let summarize = |calendar: StoredCalendar| CalendarSummary {
             date_count: calendar.dates.len(),
             first: calendar.dates.first().map(ToString::to_string),
@@ -127,9 +136,9 @@ impl App {
         Ok(CalendarList { calendars: calendars.into_iter().map(summarize).collect() })
     }
 
-    pub async fn delete_calendar(&self, _: &crate::By<EditSchedules>, name: &str, when: Precondition) -> Result<()> {
+    pub async fn delete_calendar(&self, by: &crate::By<EditSchedules>, name: &str, when: Precondition) -> Result<()> {
         validate::name("name", name)?;
-        match self.0.store.delete_calendar(name, when.revision()).await? {
+        match self.0.store.delete_calendar(by.namespace(), name, when.revision()).await? {
             CalendarDeletion::Done => Ok(()),
             CalendarDeletion::Absent => Err(not_found(name)),
             CalendarDeletion::Conflict { revision } => Err(when.refusal(WHAT, name, Some(revision))),
@@ -140,13 +149,17 @@ impl App {
         }
     }
 
-    /// Those that there are.
-    pub(crate) async fn calendars_named<'a>(&self, names: impl Iterator<Item = &'a String>) -> Result<Known> {
+    /// Those of a namespace that there are.
+    pub(crate) async fn calendars_named<'a>(
+        &self,
+        namespace: NamespaceId,
+        names: impl Iterator<Item = &'a String>,
+    ) -> Result<Known> {
         let names: BTreeSet<&String> = names.collect();
         let read: Vec<StoredCalendar> = if names.len() > READ_ONE_BY_ONE_MAX {
-            self.0.store.calendars().await?
+            self.0.store.calendars(Some(namespace)).await?
         } else {
-            let reads = names.iter().map(|name| self.0.store.calendar(name));
+            let reads = names.iter().map(|name| self.0.store.calendar(namespace, name));
             try_join_all(reads).await?.into_iter().flatten().collect()
         };
         let known = read.into_iter().filter(|calendar| names.contains(&calendar.name)).map(|calendar| {

@@ -3,6 +3,7 @@
 use punctual_api::{
     NoteRequest, QueueCleared, RunAnswer, RunOutcome, RunRequest, ScheduleView, SkipAnswer, SkipRequest, limits,
 };
+use punctual_core::namespace::NamespaceId;
 use punctual_core::schedule::{
     Marks, OccurrenceRow, Plan, ScheduleCommand, ScheduleReply, ScheduleRow, Verdict, seed_of,
 };
@@ -24,7 +25,7 @@ impl App {
     /// Its occurrences and their jobs stay.
     pub async fn delete_schedule(&self, by: &By<EditSchedules>, name: &str, when: Precondition) -> Result<()> {
         let who = by.who();
-        let id = self.find_schedule(name).await?;
+        let id = self.find_schedule(by.namespace(), name).await?;
         let command = match when.revision() {
             Some(revision) => ScheduleCommand::DeleteRevision { revision },
             None => ScheduleCommand::Delete,
@@ -47,7 +48,7 @@ impl App {
     ) -> Result<ScheduleView> {
         let who = by.who();
         let note = check_note(request)?;
-        Ok(cut::schedule(by, self.set_schedule(name, ScheduleCommand::Pause { note }, who).await?))
+        Ok(cut::schedule(by, self.set_schedule(by.namespace(), name, ScheduleCommand::Pause { note }, who).await?))
     }
 
     pub async fn resume_schedule(
@@ -58,11 +59,17 @@ impl App {
     ) -> Result<ScheduleView> {
         let who = by.who();
         let note = check_note(request)?;
-        Ok(cut::schedule(by, self.set_schedule(name, ScheduleCommand::Resume { note }, who).await?))
+        Ok(cut::schedule(by, self.set_schedule(by.namespace(), name, ScheduleCommand::Resume { note }, who).await?))
     }
 
-    async fn set_schedule(&self, name: &str, command: ScheduleCommand, who: &str) -> Result<ScheduleView> {
-        let id = self.find_schedule(name).await?;
+    async fn set_schedule(
+        &self,
+        namespace: NamespaceId,
+        name: &str,
+        command: ScheduleCommand,
+        who: &str,
+    ) -> Result<ScheduleView> {
+        let id = self.find_schedule(namespace, name).await?;
         match self.decide_schedule(id, command, who).await?.reply {
             ScheduleReply::Done { .. } => {}
             reply => return Err(failed(name, reply)),
@@ -84,13 +91,13 @@ impl App {
             let error = AppError::out_of_range("/count", format!("must be 1 to {}", limits::SKIP_MAX));
             return Err(error.hint("pause the schedule to stop it for longer"));
         }
-        let row = self.read_schedule(name).await?;
+        let row = self.read_schedule(by.namespace(), name).await?;
         let now = self.now();
         let until = match self.skip_once(&row, count, who).await? {
             ScheduleReply::Skipping(until) => until,
             reply => return Err(failed(name, reply)),
         };
-        let calendars = self.calendars_named(row.edit.calendars.iter()).await?;
+        let calendars = self.calendars_named(row.namespace, row.edit.calendars.iter()).await?;
         let seed = seed_of(&row.name);
         let plan = Plan::read(&row.edit.spec, &calendars, seed).map_err(|error| refused(error.to_string()))?;
         let zone = zone::find(&plan.spec.when.zone);
@@ -125,7 +132,7 @@ impl App {
     /// One run at once, beside the plan.
     pub async fn run_schedule(&self, by: &By<ControlSchedules>, name: &str, request: RunRequest) -> Result<RunAnswer> {
         let who = by.who();
-        let row = self.read_schedule(name).await?;
+        let row = self.read_schedule(by.namespace(), name).await?;
         let answer = self.run_once(name, row.id, request, who).await?;
         if answer.outcome == RunOutcome::Skipped {
             return Ok(answer);
@@ -161,7 +168,7 @@ impl App {
     /// What waits for the run before it is skipped.
     pub async fn clear_schedule_queue(&self, by: &By<ControlSchedules>, name: &str) -> Result<QueueCleared> {
         let who = by.who();
-        let id = self.find_schedule(name).await?;
+        let id = self.find_schedule(by.namespace(), name).await?;
         match self.decide_schedule(id, ScheduleCommand::ClearQueue, who).await?.reply {
             ScheduleReply::Cleared { count } => Ok(QueueCleared { skipped: count }),
             reply => Err(failed(name, reply)),

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use punctual_api::{
     ErrorKind, IfExists, ScheduleBulkAnswer, ScheduleBulkRequest, ScheduleRequest, ScheduleView, limits,
 };
+use punctual_core::namespace::NamespaceId;
 use punctual_core::schedule::{
     NewSchedule, Plan, ScheduleCommand, ScheduleEdit, ScheduleReply, ScheduleRow, ScheduleSpec,
 };
@@ -56,7 +57,8 @@ impl App {
     ) -> Result<ScheduleView> {
         let who = by.who();
         check_rights(by, std::slice::from_ref(&request))?;
-        let ready = self.prepare(std::slice::from_ref(&request), zone, "").await?.pop().expect("one request");
+        let ready =
+            self.prepare(by.namespace(), std::slice::from_ref(&request), zone, "").await?.pop().expect("one request");
         self.check_future(&ready.spec)?;
         let (id, name) = (ready.new.id, ready.new.name.clone());
         by.changes(&name);
@@ -82,7 +84,7 @@ impl App {
             return Err(AppError::length("/schedules", detail, schedules.len()));
         }
         check_rights(by, &schedules)?;
-        let ready = self.prepare(&schedules, zone, "/schedules").await?;
+        let ready = self.prepare(by.namespace(), &schedules, zone, "/schedules").await?;
         let mut places: HashMap<&str, usize> = HashMap::with_capacity(ready.len());
         for (place, Ready { new, spec }) in ready.iter().enumerate() {
             self.check_future(spec).map_err(|error| error.under(&format!("/schedules/{place}")))?;
@@ -123,9 +125,9 @@ impl App {
         let request = ScheduleRequest { name: (!by_id).then(|| name.to_owned()), ..request };
         check_rights(by, std::slice::from_ref(&request))?;
         let Ready { mut new, spec } =
-            self.prepare(std::slice::from_ref(&request), zone, "").await?.pop().expect("one request");
+            self.prepare(by.namespace(), std::slice::from_ref(&request), zone, "").await?.pop().expect("one request");
         for _ in 0..ROUNDS_MAX {
-            let known = match self.read_schedule(name).await {
+            let known = match self.read_schedule(by.namespace(), name).await {
                 Ok(row) => Some(row),
                 Err(error) if error.kind == ErrorKind::ScheduleNotFound && !by_id => None,
                 Err(error) => return Err(error),
@@ -143,7 +145,7 @@ impl App {
                     by.was(format!("revision {}", known.state.revision));
                     if by_id {
                         // Only now is it known whose slots they are.
-                        let calendars = self.calendars_named(spec.calendars.names()).await?;
+                        let calendars = self.calendars_named(known.namespace, spec.calendars.names()).await?;
                         request::check_name(&request, &request::plan(&request, &spec, &calendars)?, &known.name)?;
                     }
                     if let Some(view) = self.replace(known, &new.edit, when, who).await? {
@@ -208,6 +210,7 @@ impl App {
     /// there are many.
     async fn prepare(
         &self,
+        namespace: NamespaceId,
         requests: &[ScheduleRequest],
         zone: Option<&RequestZone>,
         pointer: &str,
@@ -230,7 +233,7 @@ impl App {
             let_others_work(place).await;
         }
         all_faults.finish()?;
-        let known = self.calendars_named(specs.iter().flat_map(|spec| spec.calendars.names())).await?;
+        let known = self.calendars_named(namespace, specs.iter().flat_map(|spec| spec.calendars.names())).await?;
         let ids: Vec<ScheduleId> = self.new_schedule_ids(requests.len()).collect();
         // Equal specs share one text and one plan.
         let mut plans: HashMap<Arc<str>, Plan> = HashMap::new();
@@ -259,15 +262,15 @@ impl App {
             .map(|request| WantedTask { name: request.task.as_deref(), inline: request.inline.as_ref() })
             .collect();
         for (place, spec) in wanted.iter().enumerate().filter_map(|(place, wanted)| Some((place, wanted.inline?))) {
-            self.check_secrets(spec, &format!("{}/inline", under(place))).await?;
+            self.check_secrets(namespace, spec, &format!("{}/inline", under(place))).await?;
         }
-        let tasks = self.resolve_tasks(&wanted, under).await?;
+        let tasks = self.resolve_tasks(namespace, &wanted, under).await?;
         let ready = ready.into_iter().zip(requests).zip(tasks);
         let build = |(((id, name, text, calendars, spec), request), task): (_, Arc<punctual_core::task::Task>)| {
             let request: &ScheduleRequest = request;
             let input = request.input.as_ref().map(|json| Bytes::copy_from_slice(json.get().as_bytes()));
             let edit = ScheduleEdit { task: task.id, spec: text, calendars, priority: request.priority, input };
-            Ready { new: NewSchedule { id, name, edit }, spec }
+            Ready { new: NewSchedule { id, namespace, name, edit }, spec }
         };
         Ok(ready.map(build).collect())
     }
@@ -337,8 +340,10 @@ impl App {
     }
 
     async fn known_names(&self, new: &[NewSchedule]) -> Result<HashMap<String, ScheduleId>> {
+        // They are of one request, which is made in one namespace.
+        let Some(namespace) = new.first().map(|new| new.namespace) else { return Ok(HashMap::new()) };
         let names = new.iter().map(|new| new.name.clone()).collect();
-        Ok(self.0.store.schedule_ids(names).await?.into_iter().collect())
+        Ok(self.0.store.schedule_ids(namespace, names).await?.into_iter().collect())
     }
 
     /// New ids, spread over shards that this server owns; if it owns none, over those that somebody owns.

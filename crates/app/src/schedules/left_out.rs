@@ -80,7 +80,7 @@ impl App {
     /// `None` if it means nothing any more.
     async fn plan_of(&self, spec: &str, schedule: &ScheduleRow) -> Result<Option<Arc<Plan>>> {
         let Some(read) = read_spec(spec) else { return Ok(None) };
-        let calendars = self.calendars_named(read.calendars.names()).await?;
+        let calendars = self.calendars_named(schedule.namespace, read.calendars.names()).await?;
         Ok(Plan::read(spec, &calendars, seed_of(&schedule.name)).ok().map(Arc::new))
     }
 

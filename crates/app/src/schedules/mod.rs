@@ -23,6 +23,7 @@ pub(crate) mod zone;
 
 use punctual_api::{ErrorKind, JobSchedule, limits};
 use punctual_core::ScheduleId;
+use punctual_core::namespace::NamespaceId;
 use punctual_core::schedule::{ChangeKind, ScheduleRow, ScheduleSpec, Source};
 use punctual_store::Result as StoreResult;
 
@@ -45,19 +46,27 @@ impl RequestZone {
 }
 
 impl App {
-    /// The id of the schedule with this name; an id stands for itself.
-    pub(crate) async fn find_schedule(&self, name: &str) -> Result<ScheduleId> {
+    /// The id of the schedule with this name in a namespace; an id stands for itself.
+    pub(crate) async fn find_schedule(&self, namespace: NamespaceId, name: &str) -> Result<ScheduleId> {
         validate::name("name", name)?;
         if let Ok(id) = name.parse::<ScheduleId>() {
-            let is_ours = id.shard().0 < self.0.store.shard_count();
+            let is_ours = id.shard().0 < self.0.store.shard_count() && self.is_schedule_of(namespace, id).await?;
             return if is_ours { Ok(id) } else { Err(not_found(name)) };
         }
-        let found = self.0.store.schedule_ids(vec![name.to_owned()]).await?;
+        let found = self.0.store.schedule_ids(namespace, vec![name.to_owned()]).await?;
         found.first().map(|(_, id)| *id).ok_or_else(|| not_found(name))
     }
 
-    pub(crate) async fn read_schedule(&self, name: &str) -> Result<ScheduleRow> {
-        let id = self.find_schedule(name).await?;
+    /// Whether a schedule may be of a namespace. Of one that is gone nobody knows it, unless there is one namespace.
+    async fn is_schedule_of(&self, namespace: NamespaceId, id: ScheduleId) -> Result<bool> {
+        if namespace.is_default() && self.0.namespaces.is_single() {
+            return Ok(true);
+        }
+        Ok(self.0.store.schedule(id).await?.is_some_and(|row| row.namespace == namespace))
+    }
+
+    pub(crate) async fn read_schedule(&self, namespace: NamespaceId, name: &str) -> Result<ScheduleRow> {
+        let id = self.find_schedule(namespace, name).await?;
         self.0.store.schedule(id).await?.ok_or_else(|| not_found(name))
     }
 

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use jiff::tz::TimeZone;
 use punctual_api::occurrence::MARKS;
 use punctual_api::{OccurrenceList, OccurrenceQuery, OccurrenceView};
+use punctual_core::namespace::NamespaceId;
 use punctual_core::schedule::{Marks, OccurrenceRow, ScheduleRow, Verdict};
 use punctual_core::{JobId, JobKey, ScheduleId, Span, Timestamp};
 use punctual_store::{OccurrenceFilter, Order};
@@ -25,12 +26,12 @@ impl App {
     /// Also of a schedule that is gone, by its id.
     pub async fn occurrences(
         &self,
-        _: &By<ViewSchedules>,
+        by: &By<ViewSchedules>,
         name: &str,
         query: OccurrenceQuery,
     ) -> Result<OccurrenceList> {
         read(&query, &TimeZone::UTC)?;
-        let (id, schedule) = self.ledger_of(name).await?;
+        let (id, schedule) = self.ledger_of(by.namespace(), name).await?;
         let spec = schedule.as_ref().and_then(|row| read_spec(&row.edit.spec));
         let late_after = spec.as_ref().and_then(|spec| spec.late_after);
         let zone_name = spec.map_or_else(|| "UTC".to_owned(), |spec| spec.when.zone);
@@ -47,7 +48,7 @@ impl App {
         }
         let (mut rows, next) = self.0.store.occurrences(id, filter, after, order, limit).await?;
         let now = self.now();
-        let waiting = self.waiting_runs(&rows, now).await?;
+        let waiting = self.waiting_runs(by.namespace(), &rows, now).await?;
         // The ledger is told of a late start when there is one.
         let late_after = late_after.unwrap_or(self.0.settings.missed_after);
         for row in rows.iter_mut().filter(|row| row.job.is_some_and(|job| waiting.contains(&job))) {
@@ -77,7 +78,12 @@ impl App {
     }
 
     /// The jobs of these times that should have started and have not.
-    async fn waiting_runs(&self, rows: &[OccurrenceRow], now: Timestamp) -> Result<HashSet<JobId>> {
+    async fn waiting_runs(
+        &self,
+        namespace: NamespaceId,
+        rows: &[OccurrenceRow],
+        now: Timestamp,
+    ) -> Result<HashSet<JobId>> {
         let fired = rows.iter().filter(|row| row.verdict == Verdict::Fired && row.started_at.is_none());
         let jobs: HashSet<JobId> =
             fired.filter(|row| now.since(row.slot) > explain::ON_TIME).filter_map(|row| row.job).collect();
@@ -87,15 +93,16 @@ impl App {
         // A job that has not started is due when it was due first, unless workers gave it back.
         let keys = jobs.iter().map(|id| JobKey { due_at: id.due_at(), id: *id }).collect();
         let mut hot = self.0.store.hot_jobs(keys).await?;
-        let given_back = self.0.store.given_back(None, now, GIVEN_BACK_EXAMINED_MAX).await?.rows.into_iter();
+        let given_back =
+            self.0.store.given_back(Some(namespace), None, now, GIVEN_BACK_EXAMINED_MAX).await?.rows.into_iter();
         hot.extend(given_back.filter(|job| jobs.contains(&job.key.id)));
         let waiting = self.waiting_of(hot, Quiet::Shown).await?;
         Ok(waiting.into_iter().map(|job| job.key.id).collect())
     }
 
     /// Whose ledger is meant, and the schedule, if it is still there.
-    async fn ledger_of(&self, name: &str) -> Result<(ScheduleId, Option<ScheduleRow>)> {
-        let id = self.find_schedule(name).await?;
+    async fn ledger_of(&self, namespace: NamespaceId, name: &str) -> Result<(ScheduleId, Option<ScheduleRow>)> {
+        let id = self.find_schedule(namespace, name).await?;
         let row = self.0.store.schedule(id).await?;
         // One that is gone left at least the record of that.
         if row.is_none() && self.0.store.schedule_changes(id, 1).await?.is_empty() {

@@ -15,10 +15,10 @@ use crate::{App, Checked, Faults, Result, parameters};
 const MONTHS: u32 = 12;
 
 impl App {
-    pub async fn preview_schedule(&self, _: &By<ViewSchedules>, name: &str, query: PreviewQuery) -> Result<Preview> {
+    pub async fn preview_schedule(&self, by: &By<ViewSchedules>, name: &str, query: PreviewQuery) -> Result<Preview> {
         let count = read(&query)?;
-        let row = self.read_schedule(name).await?;
-        let calendars = self.calendars_named(row.edit.calendars.iter()).await?;
+        let row = self.read_schedule(by.namespace(), name).await?;
+        let calendars = self.calendars_named(row.namespace, row.edit.calendars.iter()).await?;
         let seed = seed_of(&row.name);
         let plan = Plan::read(&row.edit.spec, &calendars, seed).map_err(|error| refused(error.to_string()))?;
         let decided = self.decided(std::iter::once(row.id)).await?.until(row.id, self.now());
@@ -34,7 +34,7 @@ impl App {
     /// Of a schedule that is not stored. It needs no task.
     pub async fn preview(
         &self,
-        _: &By<ViewSchedules>,
+        by: &By<ViewSchedules>,
         request: ScheduleRequest,
         query: PreviewQuery,
         zone: Option<&RequestZone>,
@@ -45,7 +45,7 @@ impl App {
         faults.check(request.name.as_ref().map_or(Ok(()), |name| request::name("/name", name)));
         faults.finish()?;
         let spec = spec.expect("it was read, or refused");
-        let calendars = self.calendars_named(spec.calendars.names()).await?;
+        let calendars = self.calendars_named(by.namespace(), spec.calendars.names()).await?;
         let seed = seed_of(request.name.as_deref().unwrap_or_default());
         let plan = Plan::new(spec, &calendars, seed).map_err(|error| request::refused(&request, error))?;
         preview_plan(&plan, seed, query.from.as_deref(), self.now(), count)

@@ -7,6 +7,7 @@ use punctual_api::{
     Moves, PauseView, PlannedStart, ScheduleChangeView, ScheduleList, ScheduleQuery, ScheduleStanding, ScheduleSummary,
     ScheduleView,
 };
+use punctual_core::namespace::NamespaceId;
 use punctual_core::schedule::recurrence::Calendar;
 use punctual_core::schedule::{Plan, PlanError, ScheduleChange, ScheduleRow, ScheduleSpec, seed_of};
 use punctual_core::{TaskId, Timestamp};
@@ -35,7 +36,7 @@ pub(super) struct Described {
 impl App {
     /// By name or by id.
     pub async fn schedule(&self, by: &By<ViewSchedules>, name: &str) -> Result<ScheduleView> {
-        let row = self.read_schedule(name).await?;
+        let row = self.read_schedule(by.namespace(), name).await?;
         Ok(cut::schedule(by, self.view_schedule(row).await?))
     }
 
@@ -45,7 +46,7 @@ impl App {
         let former = changes.iter().filter_map(|change| read_spec(change.former_spec.as_deref()?));
         let former_names: Vec<String> =
             former.flat_map(|spec| spec.calendars.names().cloned().collect::<Vec<_>>()).collect();
-        let calendars = self.calendars_named(row.edit.calendars.iter()).await?;
+        let calendars = self.calendars_named(row.namespace, row.edit.calendars.iter()).await?;
         let plan = Plan::read(&row.edit.spec, &calendars, seed_of(&row.name)).map(Arc::new);
         let decided = self.decided(std::iter::once(row.id)).await?.until(row.id, self.now());
         let described = describe(&row, &plan, task.is_some(), decided, STARTS_SHOWN);
@@ -77,20 +78,25 @@ impl App {
     }
 
     /// In order of name.
-    pub async fn list_schedules(&self, _: &By<ViewSchedules>, query: ScheduleQuery) -> Result<ScheduleList> {
+    pub async fn list_schedules(&self, by: &By<ViewSchedules>, query: ScheduleQuery) -> Result<ScheduleList> {
         let (limit, is_paused) = read_list(&query)?;
         let task = match &query.task {
-            Some(name) => Some(self.task_named(name).await?.id),
+            Some(name) => Some(self.task_named(by.namespace(), name).await?.id),
             None => None,
         };
-        let filter = ScheduleFilter { task, is_paused, prefix: query.prefix };
+        let filter = ScheduleFilter { namespace: by.namespace(), task, is_paused, prefix: query.prefix };
         let (rows, next_cursor) = self.0.store.list_schedules(filter, query.cursor, limit).await?;
-        Ok(ScheduleList { schedules: self.summarize_schedules(rows).await?, next_cursor })
+        Ok(ScheduleList { schedules: self.summarize_schedules(by.namespace(), rows).await?, next_cursor })
     }
 
-    async fn summarize_schedules(&self, rows: Vec<ScheduleRow>) -> Result<Vec<ScheduleSummary>> {
+    /// Of schedules of one namespace.
+    async fn summarize_schedules(
+        &self,
+        namespace: NamespaceId,
+        rows: Vec<ScheduleRow>,
+    ) -> Result<Vec<ScheduleSummary>> {
         let tasks = self.tasks_by_id(rows.iter().map(|row| row.edit.task)).await?;
-        let calendars = self.calendars_named(rows.iter().flat_map(|row| &row.edit.calendars)).await?;
+        let calendars = self.calendars_named(namespace, rows.iter().flat_map(|row| &row.edit.calendars)).await?;
         let decided = self.decided(rows.iter().map(|row| row.id)).await?;
         let now = self.now();
         let summarize = move || {
@@ -110,7 +116,7 @@ impl App {
     /// How the next starts move from one definition to another.
     pub(super) async fn moves(&self, before: &ScheduleRow, after: &ScheduleRow) -> Result<Moves> {
         let names = before.edit.calendars.iter().chain(&after.edit.calendars);
-        let calendars = self.calendars_named(names).await?;
+        let calendars = self.calendars_named(after.namespace, names).await?;
         let decided = self.decided(std::iter::once(before.id)).await?.until(before.id, self.now());
         let starts = |row: &ScheduleRow| {
             let plan = Plan::read(&row.edit.spec, &calendars, seed_of(&row.name));

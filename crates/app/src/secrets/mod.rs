@@ -5,17 +5,18 @@
 
 mod deliver;
 mod references;
+mod rotate;
 mod vault;
 
-use punctual_api::{DoneBy, ErrorKind, FieldCode, RootKeyRotated, SecretList, SecretQuery, SecretView};
+use punctual_api::{DoneBy, ErrorKind, FieldCode, SecretList, SecretQuery, SecretView};
+use punctual_core::namespace::NamespaceId;
 use punctual_core::schedule::By as ChangedBy;
 use punctual_core::secret::{SECRET_BYTES_MAX, SECRET_BYTES_MIN, SECRET_NAME_BYTES_MAX, is_secret_name};
-use punctual_store::{DEFAULT_NAMESPACE, SECRETS_MAX, SecretChange, SecretRow};
+use punctual_store::{SECRETS_MAX, SecretChange, SecretRow};
 use zeroize::Zeroizing;
 
 use crate::principal::By;
-use crate::principal::permission::{EditSecrets, ManageCluster, ViewSecrets};
-use crate::seal::{self, Rotation, UnlockError};
+use crate::principal::permission::{EditSecrets, ViewSecrets};
 use crate::{App, AppError, Checked, Result, parameters};
 
 pub use deliver::AttemptSecrets;
@@ -35,17 +36,19 @@ impl App {
         let who = by.who();
         check_name(name)?;
         check_value(&value)?;
-        let mut revision = self.read_secret(name).await?.map_or(0, |row| row.revision);
+        let mut revision = self.read_secret(by.namespace(), name).await?.map_or(0, |row| row.revision);
         if revision > 0 {
             by.was(format!("revision {revision}"));
         }
         for _ in 0..PUT_TRIES {
             let changed = ChangedBy { at: self.now(), who: who.to_owned() };
-            let row = self.0.vault.seal(name, revision.saturating_add(1), &value, changed);
+            // Another server may have made a key.
+            self.refresh_data_keys().await?;
+            let row = self.0.vault.seal(by.namespace(), name, revision.saturating_add(1), &value, changed)?;
             match self.0.store.put_secret(row).await? {
                 SecretChange::Done => {
-                    self.0.vault.forget(name);
-                    let stored = self.read_secret(name).await?;
+                    self.0.vault.forget(by.namespace(), name);
+                    let stored = self.read_secret(by.namespace(), name).await?;
                     return stored.map(|row| view(row, None)).ok_or_else(|| not_found(name));
                 }
                 SecretChange::Conflict { revision: found } => revision = found,
@@ -61,9 +64,9 @@ impl App {
     }
 
     /// All of them, without their values.
-    pub async fn list_secrets(&self, _: &By<ViewSecrets>) -> Result<SecretList> {
-        let rows = self.0.store.secrets(DEFAULT_NAMESPACE).await?;
-        let uses = self.0.store.secret_uses(DEFAULT_NAMESPACE).await?;
+    pub async fn list_secrets(&self, by: &By<ViewSecrets>) -> Result<SecretList> {
+        let rows = self.0.store.secrets(by.namespace()).await?;
+        let uses = self.0.store.secret_uses(by.namespace()).await?;
         let used_by = |name: &str| {
             let place = uses.binary_search_by(|(used, _)| used.as_str().cmp(name));
             place.map_or(0, |place| uses[place].1)
@@ -75,49 +78,27 @@ impl App {
         Ok(SecretList { secrets: secrets.collect() })
     }
 
-    pub async fn delete_secret(&self, _: &By<EditSecrets>, name: &str, query: &SecretQuery) -> Result<()> {
+    pub async fn delete_secret(&self, by: &By<EditSecrets>, name: &str, query: &SecretQuery) -> Result<()> {
         check_name(name)?;
         if is_forced(query)? {
             tracing::debug!(secret = name, "a secret is deleted although tasks may refer to it");
         } else {
             let (store, now) = (&self.0.store, self.now());
-            let users = store.tasks_with_secret(DEFAULT_NAMESPACE, name, now, TASKS_SHOWN_MAX).await?;
-            if !users.is_empty() && self.read_secret(name).await?.is_some() {
+            let users = store.tasks_with_secret(by.namespace(), name, now, TASKS_SHOWN_MAX).await?;
+            if !users.is_empty() && self.read_secret(by.namespace(), name).await?.is_some() {
                 let detail = format!("tasks refer to {name}: {}", users.join(", "));
                 let error = AppError::new(ErrorKind::SecretInUse, detail);
                 return Err(error.hint("change or delete those tasks first, or delete it anyway with force=true"));
             }
         }
-        let is_gone = self.0.store.delete_secret(DEFAULT_NAMESPACE, name).await?;
-        self.0.vault.forget(name);
+        let is_gone = self.0.store.delete_secret(by.namespace(), name).await?;
+        self.0.vault.forget(by.namespace(), name);
         if is_gone { Ok(()) } else { Err(not_found(name)) }
     }
 
-    /// Seals the keys of the database with a new root key. Running servers go on: they need the root key at their start alone.
-    pub async fn rotate_root_key(&self, _: &By<ManageCluster>) -> Result<RootKeyRotated> {
-        let refused =
-            |detail: String, hint: &str| Err(AppError::new(ErrorKind::RootKeyRefused, detail).hint(hint.to_owned()));
-        let source = &*self.0.root_keys;
-        match seal::rotate(&*self.0.store, source, self.0.vault.entropy()).await {
-            Ok(Rotation::Done { former, current }) => {
-                tracing::warn!(%former, %current, place = source.place(), "the root key was rotated");
-                Ok(RootKeyRotated { former: former.to_string(), current: current.to_string(), place: source.place() })
-            }
-            Ok(Rotation::NoNewKey { current }) => refused(
-                format!("{} has no key before {current}, and the server cannot write there", source.place()),
-                "put a new key on a line before the one in use, for all servers, and rotate again",
-            ),
-            Ok(Rotation::Conflict) => {
-                refused("the root key is being rotated elsewhere".to_owned(), "look at the result of that first")
-            }
-            Err(UnlockError::Store(error)) => Err(error.into()),
-            Err(error) => refused(error.to_string(), "see docs/secrets.md"),
-        }
-    }
-
     /// As it is in the store now.
-    async fn read_secret(&self, name: &str) -> Result<Option<SecretRow>> {
-        let rows = self.0.store.secrets_by_name(DEFAULT_NAMESPACE, vec![name.to_owned()]).await?;
+    async fn read_secret(&self, namespace: NamespaceId, name: &str) -> Result<Option<SecretRow>> {
+        let rows = self.0.store.secrets_by_name(namespace, vec![name.to_owned()]).await?;
         Ok(rows.into_iter().next())
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use punctual_api::Warning;
+use punctual_core::namespace::NamespaceId;
 use punctual_core::run::secrets_in;
 use punctual_core::task::{Run, TaskSpec};
 
@@ -11,7 +12,7 @@ use crate::{App, AppError, Faults, Result};
 
 impl App {
     /// Refuses a definition that refers to secrets that do not exist. `under` is where the definition stands.
-    pub(crate) async fn check_secrets(&self, spec: &TaskSpec, under: &str) -> Result<()> {
+    pub(crate) async fn check_secrets(&self, namespace: NamespaceId, spec: &TaskSpec, under: &str) -> Result<()> {
         if !spec.run.has_placeholders() {
             return Ok(());
         }
@@ -21,11 +22,11 @@ impl App {
             return Ok(());
         }
         let names: Vec<String> = names.into_iter().cloned().collect();
-        let mut known: BTreeSet<String> = self.known_secrets(&names).await?;
+        let mut known: BTreeSet<String> = self.known_secrets(namespace, &names).await?;
         if names.iter().any(|name| !known.contains(name)) {
             // It may have been made at another server a moment ago.
-            names.iter().for_each(|name| self.0.vault.forget(name));
-            known = self.known_secrets(&names).await?;
+            names.iter().for_each(|name| self.0.vault.forget(namespace, name));
+            known = self.known_secrets(namespace, &names).await?;
         }
         let mut faults = Faults::default();
         for (place, name) in places.iter().filter(|(_, name)| !known.contains(name)) {
@@ -35,8 +36,8 @@ impl App {
         faults.finish()
     }
 
-    async fn known_secrets(&self, names: &[String]) -> Result<BTreeSet<String>> {
-        Ok(self.secret_rows(names).await?.into_iter().map(|row| row.name.clone()).collect())
+    async fn known_secrets(&self, namespace: NamespaceId, names: &[String]) -> Result<BTreeSet<String>> {
+        Ok(self.secret_rows(namespace, names).await?.into_iter().map(|row| row.name.clone()).collect())
     }
 }
 

@@ -3,14 +3,18 @@
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
+use punctual_core::namespace::{NamespaceId, NamespaceName};
 use punctual_core::schedule::By;
 use punctual_core::secret::SecretValue;
 use punctual_core::{Span, Timestamp};
-use punctual_store::{DEFAULT_NAMESPACE, SecretRow};
+use punctual_store::SecretRow;
+use zeroize::Zeroizing;
 
-use crate::seal::{Entropy, RootKeySource, RootKeys, VaultKey};
+use crate::data_keys::{Sealed, VaultKey};
+use crate::seal::{RootKeySource, RootKeys};
+use crate::sealing::{Entropy, NoRandomness};
 
 /// Another server may have changed a secret: what was read is believed for this long.
 const BELIEVED: Span = Span::from_secs(1);
@@ -48,7 +52,7 @@ impl VaultParts {
         let entropy = move || {
             let mut bytes = [0; 32];
             bytes[..8].copy_from_slice(&next.fetch_add(1, Ordering::Relaxed).to_be_bytes());
-            bytes
+            Ok(bytes)
         };
         Self { key: VaultKey::new([1; 32]), entropy: Arc::new(entropy), root_keys: Arc::new(NoRootKey) }
     }
@@ -60,9 +64,13 @@ struct Known {
 }
 
 pub(crate) struct Vault {
-    key: VaultKey,
+    keys: RwLock<VaultKey>,
     entropy: Entropy,
-    known: Mutex<HashMap<String, Known>>,
+    known: Mutex<HashMap<(NamespaceId, String), Known>>,
+    /// When it was last looked whether there are other keys, because a value did not open.
+    looked_at: Mutex<Option<Timestamp>>,
+    /// One rotation at a time.
+    pub(super) rotating: tokio::sync::Mutex<()>,
 }
 
 /// What is remembered of a secret.
@@ -76,34 +84,65 @@ pub(super) enum Memory {
 
 impl Vault {
     pub(crate) fn new(key: VaultKey, entropy: Entropy) -> Self {
-        Self { key, entropy, known: Mutex::default() }
+        Self {
+            keys: RwLock::new(key),
+            entropy,
+            known: Mutex::default(),
+            looked_at: Mutex::default(),
+            rotating: tokio::sync::Mutex::default(),
+        }
     }
 
-    pub(super) fn entropy(&self) -> &Entropy {
+    pub(crate) fn entropy(&self) -> &Entropy {
         &self.entropy
     }
 
-    pub(super) fn seal(&self, name: &str, revision: u32, value: &[u8], changed: By) -> SecretRow {
-        let binding = binding(DEFAULT_NAMESPACE, name, revision);
-        SecretRow {
-            namespace: DEFAULT_NAMESPACE.to_owned(),
-            name: name.to_owned(),
-            revision,
-            sealed: self.key.0.seal(value, &binding, &self.entropy),
-            created: changed.clone(),
-            changed,
+    pub(super) fn keys(&self) -> RwLockReadGuard<'_, VaultKey> {
+        self.keys.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn replace_keys(&self, keys: VaultKey) {
+        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
+    }
+
+    /// Whether it is time to look for other keys. Somebody who changes rows in the database must not make servers read their
+    /// root key for each attempt.
+    pub(super) fn may_look(&self, now: Timestamp) -> bool {
+        let mut looked_at = self.looked_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = looked_at.is_none_or(|at| now < at || now.since(at) >= BELIEVED);
+        if is_due {
+            *looked_at = Some(now);
         }
+        is_due
+    }
+
+    pub(super) fn seal(
+        &self,
+        namespace: NamespaceId,
+        name: &str,
+        revision: u32,
+        value: &[u8],
+        changed: By,
+    ) -> Result<SecretRow, NoRandomness> {
+        let binding = binding(namespace, name, revision);
+        let sealed = self.keys().newest().seal(value, &binding, &self.entropy)?;
+        Ok(SecretRow { namespace, name: name.to_owned(), revision, sealed, created: changed.clone(), changed })
     }
 
     /// `None` if it was changed in the database, or sealed with another key.
     pub(super) fn open(&self, row: &SecretRow) -> Option<SecretValue> {
-        let opened = self.key.0.open(&row.sealed, &binding(&row.namespace, &row.name, row.revision))?;
+        let (opened, _) = self.unseal(row)?;
         std::str::from_utf8(&opened).ok().map(SecretValue::new)
     }
 
-    pub(super) fn recall(&self, name: &str, now: Timestamp) -> Memory {
+    /// The value, and whether it was sealed with the key in use.
+    pub(super) fn unseal(&self, row: &SecretRow) -> Option<(Zeroizing<Vec<u8>>, Sealed)> {
+        self.keys().open(&row.sealed, &binding(row.namespace, &row.name, row.revision))
+    }
+
+    pub(super) fn recall(&self, namespace: NamespaceId, name: &str, now: Timestamp) -> Memory {
         let known = self.known();
-        let Some(Known { row, read_at }) = known.get(name) else { return Memory::Nothing };
+        let Some(Known { row, read_at }) = known.get(&(namespace, name.to_owned())) else { return Memory::Nothing };
         // Read in the future: the clock went back.
         match now.since(*read_at) {
             _ if *read_at > now => Memory::Nothing,
@@ -113,25 +152,28 @@ impl Vault {
         }
     }
 
-    pub(super) fn remember(&self, name: &str, row: Option<Arc<SecretRow>>, read_at: Timestamp) {
+    pub(super) fn remember(&self, namespace: NamespaceId, name: &str, row: Option<Arc<SecretRow>>, read_at: Timestamp) {
         let mut known = self.known();
         if known.len() >= KNOWN_MAX {
             known.clear();
         }
-        known.insert(name.to_owned(), Known { row, read_at });
+        known.insert((namespace, name.to_owned()), Known { row, read_at });
     }
 
-    pub(super) fn forget(&self, name: &str) {
-        self.known().remove(name);
+    pub(super) fn forget(&self, namespace: NamespaceId, name: &str) {
+        self.known().remove(&(namespace, name.to_owned()));
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<(NamespaceId, String), Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What a value is bound to: it opens as nothing else.
-fn binding(namespace: &str, name: &str, revision: u32) -> Vec<u8> {
+/// What a value is bound to: it opens as nothing else. The default namespace goes by its name, as before there were others, and
+/// those by their numbers, which no other has after them.
+fn binding(namespace: NamespaceId, name: &str, revision: u32) -> Vec<u8> {
+    let namespace =
+        if namespace.is_default() { NamespaceName::DEFAULT.to_owned() } else { format!("#{}", namespace.0) };
     format!("punctual secret 1|{namespace}|{name}|{revision}").into_bytes()
 }
 
@@ -150,13 +192,14 @@ mod tests {
     #[test]
     fn a_value_opens_as_the_secret_and_revision_that_it_is_of() {
         let (vault, another) = (vault(1), vault(2));
-        let row = vault.seal("db", 3, b"s3cret", by());
+        let row = vault.seal(NamespaceId::DEFAULT, "db", 3, b"s3cret", by()).unwrap();
         assert!(!row.sealed.windows(6).any(|bytes| bytes == b"s3cret"));
         assert_eq!(vault.open(&row).unwrap().expose(), "s3cret");
-        assert_ne!(vault.seal("db", 3, b"s3cret", by()).sealed, row.sealed, "a nonce is used once");
+        let again = vault.seal(NamespaceId::DEFAULT, "db", 3, b"s3cret", by()).unwrap();
+        assert_ne!(again.sealed, row.sealed, "a nonce is used once");
         for other in [
             SecretRow { name: "other".to_owned(), ..row.clone() },
-            SecretRow { namespace: "other".to_owned(), ..row.clone() },
+            SecretRow { namespace: NamespaceId(1), ..row.clone() },
             SecretRow { revision: 2, ..row.clone() },
             SecretRow { sealed: row.sealed[1..].to_vec(), ..row.clone() },
         ] {
@@ -169,13 +212,13 @@ mod tests {
     fn what_was_read_is_believed_for_a_second_and_used_for_a_minute_without_the_database() {
         let vault = vault(1);
         let at = |secs| Timestamp::EPOCH + Span::from_secs(secs);
-        assert!(matches!(vault.recall("db", at(0)), Memory::Nothing));
-        vault.remember("db", None, at(10));
-        assert!(matches!(vault.recall("db", at(11)), Memory::Fresh(None)));
-        assert!(matches!(vault.recall("db", at(12)), Memory::Old(None)));
-        assert!(matches!(vault.recall("db", at(71)), Memory::Nothing));
-        assert!(matches!(vault.recall("db", at(9)), Memory::Nothing), "the clock went back");
-        vault.forget("db");
-        assert!(matches!(vault.recall("db", at(10)), Memory::Nothing));
+        assert!(matches!(vault.recall(NamespaceId::DEFAULT, "db", at(0)), Memory::Nothing));
+        vault.remember(NamespaceId::DEFAULT, "db", None, at(10));
+        assert!(matches!(vault.recall(NamespaceId::DEFAULT, "db", at(11)), Memory::Fresh(None)));
+        assert!(matches!(vault.recall(NamespaceId::DEFAULT, "db", at(12)), Memory::Old(None)));
+        assert!(matches!(vault.recall(NamespaceId::DEFAULT, "db", at(71)), Memory::Nothing));
+        assert!(matches!(vault.recall(NamespaceId::DEFAULT, "db", at(9)), Memory::Nothing), "the clock went back");
+        vault.forget(NamespaceId::DEFAULT, "db");
+        assert!(matches!(vault.recall(NamespaceId::DEFAULT, "db", at(10)), Memory::Nothing));
     }
 }

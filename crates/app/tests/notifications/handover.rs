@@ -2,9 +2,9 @@
 
 use crate::world::by;
 use punctual_app::{Precondition, Reports};
-use punctual_core::JobId;
 use punctual_core::notice::{Notice, NoticeKind};
 use punctual_core::schedule::ScheduleRow;
+use punctual_core::{JobId, NamespaceId};
 use punctual_store::{Dispatch, Dispatched, NewJob, Notices, RuleUpdate};
 use punctual_store_tests::fixture::{new_job, owner_of, submit};
 use punctual_store_tests::report_fixture::{notice, tell};
@@ -68,11 +68,11 @@ async fn the_longer_limit_of_a_schedule_outlives_the_server_that_found_it() {
 #[tokio::test]
 async fn whoever_knows_a_former_rule_does_not_write_over_one_with_its_name() {
     let world = world_with(&[("ops", mail())]).await;
-    let former = world.store.rule("ops").await.unwrap().unwrap();
+    let former = world.store.rule(NamespaceId::DEFAULT, "ops").await.unwrap().unwrap();
     world.app.delete_notification(&by(&world.app), "ops", Precondition::None).await.unwrap();
     world.app.put_notification(&by(&world.app), "ops", rule(mail()), Precondition::None).await.unwrap();
     let state = Some("of the former".to_owned());
-    let update = RuleUpdate { name: "ops".to_owned(), version: former.version, state };
+    let update = RuleUpdate { namespace: NamespaceId::DEFAULT, name: "ops".to_owned(), version: former.version, state };
     let dispatch = Dispatch { rules: vec![update], ..Dispatch::default() };
     assert_eq!(world.store.dispatch(dispatch).await.unwrap(), Dispatched::Conflict);
 }

@@ -5,7 +5,7 @@ use punctual_app::{Reports, Round};
 use punctual_core::notice::{Notice, NoticeKind};
 use punctual_core::schedule::{Plan, ScheduleRow, ScheduleSpec, Source, SourceKind, seed_of};
 use punctual_core::shard::write::{JobWrite, Write};
-use punctual_core::{Span, Timestamp};
+use punctual_core::{NamespaceId, Span, Timestamp};
 use punctual_store::{NewJob, Notices};
 use punctual_store_tests::fixture::{Owner, at, given_back, new_job, original, owner_of, submit};
 use punctual_store_tests::report_fixture::{notice, tell};
@@ -226,13 +226,13 @@ async fn a_rule_that_waits_for_longest_is_served_first_whatever_its_name() {
         world.pass(1);
         report(&world, &mut reports).await;
     }
-    assert_eq!(world.store.deliveries(None, None, 100).await.unwrap().len(), 56);
+    assert_eq!(world.store.deliveries(NamespaceId::DEFAULT, None, None, 100).await.unwrap().len(), 56);
     // The window of `z` ends a second before that of the others; nobody is there for a while.
     owner.done(vec![tell(&notice(NoticeKind::Lost, 2, 0)), tell(&notice(NoticeKind::Failed, 2, 0))]).await;
     report(&world, &mut reports).await;
     world.pass(60);
     assert_eq!(reports.round(&world.app).await.unwrap(), Round::Done { is_more: true });
-    assert_eq!(world.store.deliveries(Some("z".to_owned()), None, 100).await.unwrap().len(), 2);
+    assert_eq!(world.store.deliveries(NamespaceId::DEFAULT, Some("z".to_owned()), None, 100).await.unwrap().len(), 2);
 }
 
 #[tokio::test]
@@ -244,5 +244,5 @@ async fn rules_with_very_many_limits_take_turns() {
     let world = world_with(&rules).await;
     let _owner = owner_of(&world.store, &[new_job(1, 10, 0)]).await;
     go_on(&world, &mut Reports::default(), 120).await;
-    assert_eq!(world.store.deliveries(None, None, 100).await.unwrap().len(), 60);
+    assert_eq!(world.store.deliveries(NamespaceId::DEFAULT, None, None, 100).await.unwrap().len(), 60);
 }

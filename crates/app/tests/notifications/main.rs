@@ -12,11 +12,11 @@ mod world;
 
 use punctual_api::NotificationRequest;
 use punctual_app::{Precondition, Reports, Round};
-use punctual_core::JobState;
 use punctual_core::notice::{Notice, NoticeKind};
 use punctual_core::schedule::recurrence::{Rule, ScheduleSpec as When};
 use punctual_core::schedule::{ScheduleEdit, ScheduleRow, ScheduleSpec};
 use punctual_core::task::{Run, Task};
+use punctual_core::{JobState, NamespaceId};
 use punctual_store::{JobReads, JobRecord, NewJob, Notices, Tasks};
 use punctual_store_tests::fixture::{Owner, original, start};
 use punctual_store_tests::report_fixture::{ended_with, notice};
@@ -73,7 +73,7 @@ async fn report(world: &World, reports: &mut Reports) {
 
 /// What was handed to jobs, the first first.
 async fn sent(world: &World) -> Vec<(String, u32, Task, NewJobInput)> {
-    let mut rows = world.store.deliveries(None, None, 100).await.unwrap();
+    let mut rows = world.store.deliveries(NamespaceId::DEFAULT, None, None, 100).await.unwrap();
     rows.reverse();
     let mut all = Vec::new();
     for row in rows {

@@ -2,8 +2,8 @@
 
 use punctual_api::OverdueQuery;
 use punctual_app::Reports;
-use punctual_core::Span;
 use punctual_core::schedule::Verdict;
+use punctual_core::{NamespaceId, Span};
 use punctual_store::Notices;
 use punctual_store_tests::fixture::{new_job, owner_of};
 use punctual_store_tests::schedule_fixture::{add, decide, unfired, watermark};
@@ -58,7 +58,9 @@ async fn a_time_that_was_told_is_told_once_by_rules_of_different_patience() {
     let mut reports = Reports::default();
     world.pass(3600);
     go_on(&world, &mut reports, 400).await;
-    let sent_by = async |rule: &str| world.store.deliveries(Some(rule.to_owned()), None, 10).await.unwrap().len();
+    let sent_by = async |rule: &str| {
+        world.store.deliveries(NamespaceId::DEFAULT, Some(rule.to_owned()), None, 10).await.unwrap().len()
+    };
     assert_eq!((sent_by("late").await, sent_by("missed").await), (1, 0));
     go_on(&world, &mut reports, 400).await;
     assert_eq!((sent_by("late").await, sent_by("missed").await), (1, 1));
@@ -80,7 +82,7 @@ async fn a_delivery_that_waits_is_shown_with_the_rule_that_it_is_for_and_told_to
     assert_eq!(summaries(&world).await, ["report failed"], "that its mail is late is told to nobody");
     let overdue = world.app.overdue(&by(&world.app), OverdueQuery::default()).await.unwrap();
     let [delivery] = &overdue.jobs[..] else { panic!("{overdue:?}") };
-    let sent = world.store.deliveries(None, None, 10).await.unwrap();
+    let sent = world.store.deliveries(NamespaceId::DEFAULT, None, None, 10).await.unwrap();
     assert_eq!(delivery.job, sent[0].job);
     let (begin, end) = ("It has been due for 5m", " It delivers a message of the notification rule ops.");
     assert!(delivery.why.starts_with(begin) && delivery.why.ends_with(end), "{}", delivery.why);

@@ -2,6 +2,7 @@
 
 use punctual_api::{DeliveryQuery, ErrorKind, NotificationPreviewRequest};
 use punctual_app::{Precondition, PutRule, Reports};
+use punctual_core::NamespaceId;
 use punctual_core::notice::{Notice, NoticeKind};
 use punctual_core::task::Run;
 use punctual_store::Notices;
@@ -32,7 +33,7 @@ async fn a_rule_is_for_the_tasks_queues_and_schedules_that_it_names() {
     owner.done(vec![tell(&missed)]).await;
     world.pass(60);
     report(&world, &mut Reports::default()).await;
-    let rows = world.store.deliveries(None, None, 100).await.unwrap();
+    let rows = world.store.deliveries(NamespaceId::DEFAULT, None, None, 100).await.unwrap();
     let mut rules: Vec<&str> = rows.iter().map(|row| row.rule.as_str()).collect();
     rules.sort_unstable();
     assert_eq!(rules, ["by-queue", "by-schedule", "by-task"]);

@@ -146,7 +146,7 @@ async fn only_what_had_failed_recovers() {
     world.pass(100);
     report(&world, &mut reports).await;
     assert_eq!(summaries(&world).await, ["report: 1 failed, 1 recovered"]);
-    assert_eq!(world.store.ailing(10).await.unwrap(), []);
+    assert_eq!(world.store.ailing(None, 10).await.unwrap(), []);
 }
 
 #[tokio::test]

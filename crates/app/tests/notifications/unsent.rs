@@ -6,7 +6,7 @@ use punctual_app::Reports;
 use punctual_core::notice::{Notice, NoticeKind};
 use punctual_core::schedule::{ChangeKind, ScheduleChange, Source, SourceKind};
 use punctual_core::shard::write::{ScheduleWrite, Write};
-use punctual_core::{JobKey, Span};
+use punctual_core::{JobKey, NamespaceId, Span};
 use punctual_store::{NewJob, Notices, Tasks};
 use punctual_store_tests::fixture::{at, nameless_task, new_job, owner_of, submit, succeed, task_id};
 use punctual_store_tests::report_fixture::{notice, tell};
@@ -25,7 +25,7 @@ async fn messages_that_nobody_sends_do_not_pile_up() {
         owner.done(vec![tell(&notice(NoticeKind::Failed, n * 10, 0))]).await;
         go_on(&world, &mut reports, 10).await;
     }
-    let made = world.store.deliveries(None, None, 100).await.unwrap();
+    let made = world.store.deliveries(NamespaceId::DEFAULT, None, None, 100).await.unwrap();
     assert_eq!(made.len(), 3, "{made:?}");
     let waiting = world.app.notification(&by(&world.app), "ops").await.unwrap().waiting.unwrap();
     assert_eq!(waiting.events, 7, "what came after them is one message");
@@ -36,7 +36,7 @@ async fn messages_that_nobody_sends_do_not_pile_up() {
     // One of them is sent, and the rest follows in one message.
     owner.done(vec![succeed(JobKey::original(made[0].job), 1)]).await;
     go_on(&world, &mut reports, 60).await;
-    let rows = world.store.deliveries(None, None, 100).await.unwrap();
+    let rows = world.store.deliveries(NamespaceId::DEFAULT, None, None, 100).await.unwrap();
     assert_eq!((rows.len(), rows[0].events), (4, 7));
 }
 

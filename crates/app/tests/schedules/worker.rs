@@ -46,6 +46,7 @@ impl Worker {
         let seen: Arc<Mutex<Seen>> = Arc::default();
         let greeting = app.greet_worker(&by(app)).await.unwrap();
         let spec = WorkerSpec {
+            namespaces: punctual_core::namespace::ServedNamespaces::All,
             queues: vec!["default".to_owned()],
             capabilities: vec!["probe".to_owned()],
             labels: BTreeMap::new(),

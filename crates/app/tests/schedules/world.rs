@@ -164,6 +164,7 @@ fn settings(roles: &[&str]) -> Settings {
         roles: Roles { api: true, scheduler: roles.contains(&SCHEDULER) },
         artifact_max: ByteSize::mib(1),
         log_limit: ByteSize::mib(1),
+        request_rate: 0,
         retention: Span::from_secs(3600),
         audit_retention: Span::from_secs(86_400),
         worker_program: punctual_app::WorkerProgram::Worker,

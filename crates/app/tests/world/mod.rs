@@ -87,6 +87,7 @@ impl World {
             roles: Roles { api: true, scheduler: false },
             artifact_max: ByteSize::mib(1),
             log_limit: ByteSize::mib(1),
+            request_rate: 0,
             retention: Span::from_secs(RETENTION),
             audit_retention: Span::from_secs(86_400),
             worker_program: punctual_app::WorkerProgram::Worker,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use punctual_app::{InvitedWorkers, Peer, PeerChanges, PeerError, Peers, Pulse, WorkersThere};
+use punctual_core::namespace::NamespaceId;
 use punctual_core::shard::{Answer, Ask, WorkersWanted};
 use punctual_core::{JobId, JobRow, TaskId};
 use punctual_engine::Runs;
@@ -38,7 +39,7 @@ impl<T: FarSide> Peers for Wire<T> {
     async fn watch(&self, peer: &Peer) -> Result<PeerChanges, PeerError> {
         Err(lost(peer))
     }
-    async fn task_changed(&self, peer: &Peer, _: TaskId, _: &str) -> Result<(), PeerError> {
+    async fn task_changed(&self, peer: &Peer, _: TaskId, _: NamespaceId, _: &str) -> Result<(), PeerError> {
         Err(lost(peer))
     }
     async fn workers(&self, peer: &Peer) -> Result<WorkersThere, PeerError> {

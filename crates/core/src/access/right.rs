@@ -83,6 +83,8 @@ rights! {
     ManagePeople "people.manage";
     /// Read, export and verify the audit log.
     ReadAudit "audit.read";
+    /// Create, change and delete namespaces.
+    ManageNamespaces "namespaces.manage";
     /// See servers and the state of the cluster.
     ViewCluster "cluster.view";
     /// Change the cluster: its authority, root keys and servers.

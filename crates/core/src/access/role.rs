@@ -62,6 +62,13 @@ impl Role {
         Self::ALL.into_iter().find(|role| role.name() == name)
     }
 
+    /// In one namespace. Rights that reach beyond the sandbox are granted there by name, and those of the cluster not at all.
+    pub const fn rights_in_namespace(self) -> Rights {
+        let beyond = Rights::of(&[Right::UseCommands, Right::UseNetwork, Right::UsePrivateAddresses]);
+        self.rights().intersection(Rights::IN_NAMESPACE).without(beyond)
+    }
+
+    /// For the cluster, and so in every namespace.
     pub const fn rights(self) -> Rights {
         match self {
             Self::Viewer => VIEWER,

@@ -1,19 +1,24 @@
 //! The table of roles and rights, as docs/rights.md shows it.
 
-use super::{Right, Role};
+use super::{Reach, Right, Role};
 
 /// As Markdown, one row for each right.
 pub fn table() -> String {
-    let mut text = String::from("| right | permits to |");
+    let mut text = String::from("| right | permits to | granted in |");
     for role in Role::ALL {
         text += &format!(" {role} |");
     }
-    text += "\n|---|---|";
+    text += "\n|---|---|---|";
     text += &"---|".repeat(Role::ALL.len());
     for right in Right::ALL {
-        text += &format!("\n| `{right}` | {} |", sentence(right.meaning()));
+        text += &format!("\n| `{right}` | {} | {} |", sentence(right.meaning()), right.reach().name());
         for role in Role::ALL {
-            text += if role.rights().contains(*right) { " yes |" } else { " – |" };
+            let (cluster, namespace) = (role.rights(), role.rights_in_namespace());
+            text += match (cluster.contains(*right), namespace.contains(*right)) {
+                (true, false) if right.reach() == Reach::Namespace => " cluster |",
+                (true, _) => " yes |",
+                (false, _) => " – |",
+            };
         }
     }
     text.push('\n');
@@ -37,7 +42,10 @@ mod tests {
         let page = format!(
             "# Roles and rights\n\nDrawn from `crates/core/src/access/`; a test keeps the two alike. \
              [Access](access.md#roles-and-rights) says how they are used.\n\n{}\n\
-             Names of rights are stable. Each role has all rights of the one to its left.\n",
+             Names of rights are stable. Each role has all rights of the one to its left.\n\n\
+             Rights of the **cluster** come only from a role or a key for the cluster. Rights in a **namespace** come from a role in \
+             that [namespace](namespaces.md), or from one for the cluster, which counts in all of them. Where a column says *cluster*, \
+             the role includes the right only if it is given for the cluster; in a namespace the right is granted by name.\n",
             table()
         );
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/rights.md");

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{ScheduleId, TaskId};
+use crate::namespace::NamespaceId;
 use crate::task::Priority;
 use crate::time::Timestamp;
 
@@ -35,6 +36,9 @@ pub struct ScheduleEdit {
 pub struct NewSchedule {
     /// Names its shard, which the server that is asked to create it must own.
     pub id: ScheduleId,
+    /// That of its task.
+    #[serde(default, skip_serializing_if = "NamespaceId::is_default")]
+    pub namespace: NamespaceId,
     /// Names it for people, and feeds its jitter and its hashed slots.
     pub name: String,
     pub edit: ScheduleEdit,
@@ -74,6 +78,8 @@ pub struct Pause {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScheduleRow {
     pub id: ScheduleId,
+    /// That of its task.
+    pub namespace: NamespaceId,
     pub name: String,
     pub edit: ScheduleEdit,
     pub state: ScheduleState,
@@ -83,8 +89,8 @@ pub struct ScheduleRow {
 
 impl ScheduleRow {
     pub fn new(new: NewSchedule, created: By) -> Self {
-        let NewSchedule { id, name, edit } = new;
-        Self { id, name, edit, state: ScheduleState::new(created.at), changed: created.clone(), created }
+        let NewSchedule { id, namespace, name, edit } = new;
+        Self { id, namespace, name, edit, state: ScheduleState::new(created.at), changed: created.clone(), created }
     }
 }
 
@@ -135,6 +141,7 @@ impl ChangeKind {
 /// Dates that schedules refer to by a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredCalendar {
+    pub namespace: NamespaceId,
     pub name: String,
     pub dates: BTreeSet<jiff::civil::Date>,
     /// Grows with each change.

@@ -48,6 +48,8 @@ pub enum Bug {
     AnswersMixedUp,
     /// A job starts although its task's file has not arrived.
     FileNotAwaited,
+    /// A job starts on a worker that does not serve its namespace.
+    NamespaceIgnored,
     /// The watermark of a shard runs ahead of what was decided.
     WatermarkRunsAhead,
     /// A takeover plans from now on, not from where the former owner stopped.
@@ -71,7 +73,7 @@ pub enum Bug {
 }
 
 impl Bug {
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::ExecuteBeforeDurable,
         Self::DeleteIgnoresRunning,
         Self::AnswerBeforeDurable,
@@ -89,6 +91,7 @@ impl Bug {
         Self::LateHelloBelieved,
         Self::AnswersMixedUp,
         Self::FileNotAwaited,
+        Self::NamespaceIgnored,
         Self::WatermarkRunsAhead,
         Self::WatermarkIgnored,
         Self::OverlapIgnored,

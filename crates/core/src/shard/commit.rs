@@ -6,6 +6,7 @@ use crate::attempt::{AttemptNo, AttemptRecord, Ending};
 use crate::id::{JobId, ScheduleId, ShardId};
 use crate::job::{Input, JobKey};
 use crate::lifecycle::JobState;
+use crate::namespace::NamespaceId;
 use crate::schedule::Origin;
 use crate::shard::event::{AssignedInput, Assignment, Change, Send};
 use crate::shard::judge::End;
@@ -177,7 +178,7 @@ impl Owner {
             JobWrite::Requeue(requeue) => self.requeued(requeue),
             JobWrite::Rerun(rerun) => {
                 self.clear_busy(rerun.id);
-                self.changed(rerun.id, JobState::Scheduled, None);
+                self.changed(rerun.id, None, JobState::Scheduled, None);
                 self.answer(rerun.id);
                 self.read_again(JobKey { due_at: rerun.due_at, id: rerun.id });
             }
@@ -185,7 +186,7 @@ impl Owner {
             JobWrite::ResolveLost(resolve) => {
                 self.clear_busy(resolve.id);
                 self.count(resolve.state);
-                self.changed(resolve.id, resolve.state, Some(resolve.attempt));
+                self.changed(resolve.id, None, resolve.state, Some(resolve.attempt));
                 if let Some(worker) = self.answers.take_late_reporter(resolve.id) {
                     self.ack(worker, resolve.id, resolve.attempt);
                 }
@@ -203,10 +204,11 @@ impl Owner {
         let Stage::Starting(run) = live.stage else { return };
         live.stage = Stage::Running(run);
         let origin = shard.schedules.origin_of(live);
+        let namespace = live.task.namespace;
         let assignment = live.assignment(shard.epoch, run.attempt, run.started_at, origin);
         self.counts.started += 1;
         self.notice_start(id, &run);
-        self.changed(id, JobState::Running, Some(run.attempt));
+        self.changed(id, Some(namespace), JobState::Running, Some(run.attempt));
         // Its worker went away, even if it came back, or the job was cancelled: it was not
         // sent and never will be.
         if !self.fleet.awaits(run.worker, id) || run.cancel == CancelMark::Recorded {
@@ -237,6 +239,7 @@ impl Owner {
         let shard = self.shard_mut(id.shard()).expect("checked by the caller");
         let ended = shard.remove(id);
         let tracked = ended.as_ref().and_then(Live::tracked);
+        let namespace = ended.as_ref().map(|live| live.task.namespace);
         if let (Some(notice), Some(live)) = (&settle.notice, &ended) {
             self.notices.settled(notice, &live.task, self.now);
         }
@@ -250,7 +253,7 @@ impl Owner {
         }
         self.count(settle.state);
         let attempt = settle.attempt.as_ref().map(|attempt| attempt.attempt);
-        self.changed(id, settle.state, attempt);
+        self.changed(id, namespace, settle.state, attempt);
         if let Some(attempt) = &settle.attempt {
             self.let_go(id, attempt);
         }
@@ -266,7 +269,9 @@ impl Owner {
         if let Some(attempt) = &requeue.attempt {
             self.let_go(id, attempt);
         }
-        self.changed(id, JobState::Scheduled, None);
+        let known = self.shard(id.shard()).and_then(|shard| shard.jobs.get(&id));
+        let namespace = known.map(|live| live.task.namespace);
+        self.changed(id, namespace, JobState::Scheduled, None);
         let shard = self.shard_mut(id.shard()).expect("checked by the caller");
         if let Some(live) = shard.jobs.get_mut(&id) {
             live.key.due_at = requeue.due_at;
@@ -334,8 +339,8 @@ impl Owner {
         shard.sweeps.left(id);
     }
 
-    fn changed(&mut self, id: JobId, state: JobState, attempt: Option<AttemptNo>) {
-        self.effects.changes.push(Change { id, state, attempt, at: self.now });
+    fn changed(&mut self, id: JobId, namespace: Option<NamespaceId>, state: JobState, attempt: Option<AttemptNo>) {
+        self.effects.changes.push(Change { id, namespace, state, attempt, at: self.now });
     }
 
     fn count(&mut self, state: JobState) {

@@ -1,5 +1,6 @@
 //! Facts about credits, demands and epochs: what a worker with several servers goes by.
 
+use crate::NamespaceId;
 use std::sync::Arc;
 
 use super::event::{CreditKept, Effects, Event, Loaded, Report, Send, StreamId, WorkerSpec};
@@ -25,6 +26,7 @@ impl Bench {
         let now = Timestamp::from_micros(1_000_000_000_000).unwrap();
         let spec = TaskSpec::new(Run::Probe(Probe::default()));
         let task = Task {
+            namespace: NamespaceId::DEFAULT,
             id: TaskId::new(now, 1),
             name: None,
             revision: 1,
@@ -53,6 +55,7 @@ impl Bench {
     fn connect(&mut self, worker: u64, credit: u32, held: Vec<(JobId, AttemptNo)>) -> WorkerId {
         let id = WorkerId::new(Timestamp::EPOCH, worker);
         let spec = WorkerSpec {
+            namespaces: crate::namespace::ServedNamespaces::All,
             queues: vec!["default".into()],
             capabilities: vec!["probe".into()],
             labels: Default::default(),

@@ -8,6 +8,7 @@ use crate::attempt::{AttemptNo, Details, Outcome};
 use crate::id::{JobId, ScheduleId, ShardId, TaskId, WorkerId};
 use crate::job::{Counters, JobKey, JobRow};
 use crate::lifecycle::JobState;
+use crate::namespace::{NamespaceId, ServedNamespaces};
 use crate::schedule::{OccurrenceRow, Origin, Plan, ScheduleState, Source};
 use crate::shard::ask::{Answer, Ask};
 use crate::shard::write::{Epoch, OpenStart, StartsId};
@@ -193,6 +194,7 @@ pub enum Event {
 /// What a worker can do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerSpec {
+    pub namespaces: ServedNamespaces,
     pub queues: Vec<String>,
     pub capabilities: Vec<String>,
     pub labels: std::collections::BTreeMap<String, String>,
@@ -350,6 +352,8 @@ impl AssignedInput {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     pub id: JobId,
+    /// `None`: the owner did not have the job's task at hand.
+    pub namespace: Option<NamespaceId>,
     pub state: JobState,
     pub attempt: Option<AttemptNo>,
     pub at: Timestamp,

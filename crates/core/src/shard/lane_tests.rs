@@ -1,5 +1,6 @@
 //! Facts about lanes, and about shards that retire.
 
+use crate::NamespaceId;
 use std::sync::Arc;
 
 use super::event::{Command, Event, Loaded, Send, StreamId, Token, WorkerSpec};
@@ -23,6 +24,7 @@ impl Bench {
     fn new(config: Config) -> Self {
         let spec = TaskSpec::new(Run::Probe(Probe::default()));
         let task = Task {
+            namespace: NamespaceId::DEFAULT,
             id: TaskId::new(NOW, 1),
             name: None,
             revision: 1,
@@ -46,6 +48,7 @@ impl Bench {
             );
         }
         let spec = WorkerSpec {
+            namespaces: crate::namespace::ServedNamespaces::All,
             queues: vec!["default".into()],
             capabilities: vec!["probe".into()],
             labels: Default::default(),

@@ -1,6 +1,7 @@
 //! Facts about the owner, one step at a time. The simulator looks for what these
 //! did not think of.
 
+use crate::NamespaceId;
 use std::sync::Arc;
 
 use super::event::{
@@ -41,6 +42,7 @@ impl Bench {
     fn with(spec: TaskSpec, config: Config) -> Self {
         let now = Timestamp::from_micros(1_000_000_000_000).unwrap();
         let task = Task {
+            namespace: NamespaceId::DEFAULT,
             id: TaskId::new(now, 1),
             name: None,
             revision: 1,
@@ -134,6 +136,7 @@ fn replies(effects: Effects) -> Vec<Reply> {
 
 fn worker_spec() -> WorkerSpec {
     WorkerSpec {
+        namespaces: crate::namespace::ServedNamespaces::All,
         queues: vec!["default".into()],
         capabilities: vec!["probe".into()],
         labels: Default::default(),

@@ -38,6 +38,7 @@ mod tests {
         let at = |secs| Timestamp::from_micros(secs * 1_000_000).expect("a time");
         let by = |secs| By { at: at(secs), who: "somebody".to_owned() };
         BackfillRow {
+            namespace: punctual_core::NamespaceId::DEFAULT,
             id: BackfillId::new(Timestamp::EPOCH, number),
             schedule: ScheduleId::new(Timestamp::EPOCH, ShardId(0), 1),
             schedule_name: "s".to_owned(),

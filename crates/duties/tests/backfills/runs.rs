@@ -352,7 +352,7 @@ async fn an_aborted_backfill_makes_no_more_jobs() {
     let started = start(app, "hourly", three).await;
     eventually("three run", || async { worker.seen(|seen| seen.begun.len()) == 3 }).await;
     let token = AccessToken::new(app.peer_key());
-    let colleague = Arc::new(app.authenticate(&Transport::default(), Some(token.as_str())).unwrap());
+    let colleague = Arc::new(app.authenticate(&Transport::default(), Some(token.as_str()), None).unwrap());
     let colleague = colleague.permit().unwrap();
     let aborted = app.abort_backfill(&colleague, started.id, AbortRequest { cancel: false }).await.unwrap();
     assert_eq!((aborted.state, aborted.running, aborted.remaining), (BackfillStanding::Aborted, 3, 21));

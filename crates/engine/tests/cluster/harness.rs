@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use punctual_core::attempt::Outcome;
 use punctual_core::shard::event::{Loaded, Report, WorkerSpec};
 use punctual_core::task::{Priority, Probe, Run, Task, TaskSpec};
-use punctual_core::{AttemptNo, JobId, ServerId, ShardId, Span, TaskId, WorkerId};
+use punctual_core::{AttemptNo, JobId, NamespaceId, ServerId, ShardId, Span, TaskId, WorkerId};
 use punctual_engine::{Engine, EngineConfig, StartError, WorkerInfo};
 use punctual_store::{FoundRow, JobRecord, Leases, NewJob, Submission};
 
@@ -36,7 +36,16 @@ impl Harness {
         let store = Weather::new(shards);
         let spec = TaskSpec::new(Run::Probe(Probe::default()));
         let id = TaskId::new(START, 1);
-        let task = Task { id, name: None, revision: 1, created_at: START, updated_at: START, spec, waits_for: None };
+        let task = Task {
+            namespace: NamespaceId::DEFAULT,
+            id,
+            name: None,
+            revision: 1,
+            created_at: START,
+            updated_at: START,
+            spec,
+            waits_for: None,
+        };
         store.model.intern_tasks_now(vec![(task, [0; 32])]).unwrap();
         Self { store, task: id, made: AtomicU64::new(0) }
     }
@@ -77,6 +86,7 @@ impl Harness {
     pub(crate) fn submit(&self, shard: u16) -> JobId {
         let now = self.store.time();
         let job = NewJob {
+            namespace: NamespaceId::DEFAULT,
             id: JobId::new(now, ShardId(shard), self.next()),
             task: self.task,
             priority: Priority::default(),
@@ -155,6 +165,7 @@ impl Worker {
 
     fn info() -> WorkerInfo {
         let spec = WorkerSpec {
+            namespaces: punctual_core::namespace::ServedNamespaces::All,
             queues: vec!["default".into()],
             capabilities: vec!["probe".into()],
             labels: BTreeMap::new(),

@@ -8,7 +8,7 @@ use punctual_core::schedule::{
     Verdict, recurrence,
 };
 use punctual_core::shard::{Answer, Ask};
-use punctual_core::{ScheduleId, ShardId};
+use punctual_core::{NamespaceId, ScheduleId, ShardId};
 use punctual_engine::Engine;
 use punctual_store::{OccurrenceFilter, Order};
 
@@ -30,7 +30,7 @@ impl Harness {
 
     fn new_schedule(&self, shard: u16, name: &str, spec: &ScheduleSpec) -> (ScheduleId, ScheduleCommand) {
         let id = ScheduleId::new(self.store.time(), ShardId(shard), 7);
-        let new = NewSchedule { id, name: name.to_owned(), edit: self.edit(spec) };
+        let new = NewSchedule { namespace: NamespaceId::DEFAULT, id, name: name.to_owned(), edit: self.edit(spec) };
         (id, ScheduleCommand::Create(Box::new(new)))
     }
 
@@ -120,7 +120,8 @@ async fn a_calendar_that_changes_is_followed() {
     let put = |dates: &[&str]| {
         let dates = dates.iter().map(|date| date.parse().unwrap()).collect();
         let changed = By { at: START, who: "me".to_owned() };
-        let calendar = StoredCalendar { name: "closed".to_owned(), dates, revision: 0, changed };
+        let calendar =
+            StoredCalendar { namespace: NamespaceId::DEFAULT, name: "closed".to_owned(), dates, revision: 0, changed };
         harness.store.model.put_calendar_now(calendar, None).unwrap()
     };
     put(&["1999-01-01"]);
@@ -145,7 +146,12 @@ async fn many_are_created_at_once() {
     let commands: Vec<_> = (0..5000)
         .map(|number: u16| {
             let id = ScheduleId::new(START, ShardId(number % 4), u64::from(number));
-            let new = NewSchedule { id, name: format!("schedule-{number}"), edit: harness.edit(&yearly) };
+            let new = NewSchedule {
+                namespace: NamespaceId::DEFAULT,
+                id,
+                name: format!("schedule-{number}"),
+                edit: harness.edit(&yearly),
+            };
             question(id, ScheduleCommand::Create(Box::new(new)))
         })
         .collect();

@@ -14,21 +14,22 @@ use punctual_core::shard::event::Load;
 use punctual_core::shard::write::{Epoch, SharedBatch};
 use punctual_core::task::Task;
 use punctual_core::{
-    ArtifactId, AttemptNo, BackfillId, EnrolmentId, JobId, JobKey, JoinTokenId, ScheduleId, ServerId, ShardId, Span,
-    TaskId, Timestamp, WorkerId,
+    ArtifactId, AttemptNo, BackfillId, EnrolmentId, JobId, JobKey, JoinTokenId, NamespaceId, NamespaceName, ScheduleId,
+    ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
 };
 use punctual_store::{
-    Ailing, Applied, Archived, Archiving, Arrival, Artifact, ArtifactChange, Artifacts, Audit, AuditAppended,
-    AuditBatch, AuditEnds, AuditPlace, AuditRow, Authorities, AuthorityRow, BackfillRow, BackfillRun, BackfillStep,
-    Backfilled, Backfills, CalendarDeletion, CalendarUpdate, ChunkMarks, ClusterSecret, CreatedArtifact, DeliveryRow,
-    Dispatch, Dispatched, DueWindow, DutyLease, Enrolment, EnrolmentChanges, Enrolments, Filter, FinishedJob, FoundRow,
-    HotJob, IdempotencyKey, Identities, IdentityChanges, IdentityId, Interned, JobPages, JobReads, JobRecord,
-    JoinRequest, JoinTokenRow, Joined, KeptLog, KeyChange, KeyRow, LateOutcome, Lease, Leases, LoadPage, LoadedRow,
-    LogArchive, LogChunk, LogPiece, Logs, Member, Members, NewArtifact, Notices, OccurrenceFilter, OpenStarts, Order,
-    Owned, Page, Position, RerunRecord, Result, Retention, RootKeyId, RuleChange, RuleDeletion, RuleRow,
-    ScheduleFilter, Schedules, SealedKey, SecretChange, SecretRow, Secrets, SeenMember, SeenWorker, SeenWorkers,
-    SessionChange, SessionRow, ShardSchedules, Stepped, Store, StoreError, Submission, Submit, Submitted, TaskChange,
-    Tasks, Transitions, UserChange, UserRow, UserSessions, Uses, WaitingNotice, WholeLog,
+    Ailing, AllNamespaces, Applied, Archived, Archiving, Arrival, Artifact, ArtifactChange, Artifacts, Audit,
+    AuditAppended, AuditBatch, AuditEnds, AuditPlace, AuditRow, Authorities, AuthorityRow, BackfillRow, BackfillRun,
+    BackfillStep, Backfilled, Backfills, CalendarDeletion, CalendarUpdate, ChunkMarks, ClusterSecret, CreatedArtifact,
+    DeliveryRow, Dispatch, Dispatched, DueWindow, DutyLease, Enrolment, EnrolmentChanges, Enrolments, Filter,
+    FinishedJob, FoundRow, HotJob, IdempotencyKey, Identities, IdentityChanges, IdentityId, Interned, JobPages,
+    JobReads, JobRecord, JoinRequest, JoinTokenRow, Joined, KeptLog, KeyChange, KeyRow, LateOutcome, Lease, Leases,
+    LoadPage, LoadedRow, LogArchive, LogChunk, LogPiece, Logs, Member, Members, NamespaceChange, NamespaceDeletion,
+    Namespaces, NewArtifact, Notices, OccurrenceFilter, OpenStarts, Order, Owned, Page, Position, RerunRecord, Result,
+    Retention, RootKeyId, RuleChange, RuleDeletion, RuleRow, ScheduleFilter, Schedules, SealedKey, SecretChange,
+    SecretRow, Secrets, SeenMember, SeenWorker, SeenWorkers, SessionChange, SessionRow, ShardSchedules, Stepped, Store,
+    StoreError, Submission, Submit, Submitted, TaskChange, Tasks, Transitions, UserChange, UserRow, UserSessions, Uses,
+    WaitingNotice, WholeLog,
 };
 use punctual_store_tests::model::ModelStore;
 use tokio::sync::watch;
@@ -122,12 +123,19 @@ under_weather! {
     Artifacts {
         create_artifact(artifact: NewArtifact) -> CreatedArtifact;
         artifact(id: ArtifactId) -> Option<Artifact>;
-        list_artifacts(after: Option<ArtifactId>, limit: usize) -> Vec<Artifact>;
+        list_artifacts(namespace: NamespaceId, after: Option<ArtifactId>, limit: usize) -> Vec<Artifact>;
         pending_artifacts(after: Option<ArtifactId>, limit: usize) -> Vec<Artifact>;
         artifact_arrived(id: ArtifactId, at: Timestamp, machine: Option<String>) -> Arrival;
         refuse_artifact(id: ArtifactId, at: Timestamp, reason: String) -> ArtifactChange;
         delete_artifact(id: ArtifactId, unneeded_by: Vec<TaskId>) -> ArtifactChange;
         prune_artifacts(before: Timestamp, now: Timestamp, limit: usize) -> Vec<ArtifactId>;
+    }
+    Namespaces {
+        create_namespace(name: NamespaceName, spec: String, by: By) -> NamespaceChange;
+        update_namespace(id: NamespaceId, expected: u32, spec: String, by: By) -> NamespaceChange;
+        delete_namespace(id: NamespaceId, expected: Option<u32>, by: By) -> NamespaceDeletion;
+        namespaces() -> AllNamespaces;
+        namespaces_revision() -> u64;
     }
     Tasks {
         create_task(task: Task) -> TaskChange;
@@ -135,11 +143,11 @@ under_weather! {
         delete_task(id: TaskId, expected: Option<u32>) -> TaskChange;
         intern_tasks(tasks: Vec<(Task, [u8; 32])>) -> Interned;
         tasks_by_id(ids: Vec<TaskId>) -> Vec<Task>;
-        list_tasks(after: Option<String>, limit: usize) -> Vec<Task>;
+        list_tasks(namespace: NamespaceId, after: Option<String>, limit: usize) -> Vec<Task>;
         {
-            async fn task_by_name(&self, name: &str) -> Result<Option<Task>> {
+            async fn task_by_name(&self, namespace: NamespaceId, name: &str) -> Result<Option<Task>> {
                 self.enter()?;
-                self.model.task_by_name(name).await
+                self.model.task_by_name(namespace, name).await
             }
         }
     }
@@ -147,7 +155,7 @@ under_weather! {
         add_backfill(row: BackfillRow) -> bool;
         backfill(id: BackfillId) -> Option<BackfillRow>;
         list_backfills(
-            schedule: Option<ScheduleId>, before: Option<BackfillId>, limit: usize
+            namespace: NamespaceId, schedule: Option<ScheduleId>, before: Option<BackfillId>, limit: usize
         ) -> Vec<BackfillRow>;
         running_backfills() -> Vec<BackfillRow>;
         step_backfill(step: BackfillStep) -> Stepped;
@@ -159,22 +167,27 @@ under_weather! {
     }
     Notices {
         put_rule(row: RuleRow, expected: Option<u32>) -> RuleChange;
-        rules() -> Vec<RuleRow>;
+        rules(namespace: Option<NamespaceId>) -> Vec<RuleRow>;
         waiting_notices(limit: usize) -> Vec<WaitingNotice>;
         dispatch(dispatch: Dispatch) -> Dispatched;
         ailing_of(tasks: Vec<TaskId>) -> Vec<Ailing>;
-        ailing(limit: usize) -> Vec<Ailing>;
+        ailing(namespace: Option<NamespaceId>, limit: usize) -> Vec<Ailing>;
         deliveries(
-            rule: Option<String>, before: Option<(Timestamp, JobId)>, limit: usize
+            namespace: NamespaceId, rule: Option<String>, before: Option<(Timestamp, JobId)>, limit: usize
         ) -> Vec<DeliveryRow>;
         {
-            async fn delete_rule(&self, name: &str, expected: Option<u32>) -> Result<RuleDeletion> {
+            async fn delete_rule(
+                &self,
+                namespace: NamespaceId,
+                name: &str,
+                expected: Option<u32>,
+            ) -> Result<RuleDeletion> {
                 self.enter()?;
-                self.model.delete_rule(name, expected).await
+                self.model.delete_rule(namespace, name, expected).await
             }
-            async fn rule(&self, name: &str) -> Result<Option<RuleRow>> {
+            async fn rule(&self, namespace: NamespaceId, name: &str) -> Result<Option<RuleRow>> {
                 self.enter()?;
-                self.model.rule(name).await
+                self.model.rule(namespace, name).await
             }
         }
     }
@@ -183,7 +196,7 @@ under_weather! {
         watermarks() -> Vec<(ShardId, Timestamp)>;
         load_schedules(shard: ShardId, after: Option<ScheduleId>, limit: usize) -> Vec<LoadedRow>;
         schedule(id: ScheduleId) -> Option<ScheduleRow>;
-        schedule_ids(names: Vec<String>) -> Vec<(String, ScheduleId)>;
+        schedule_ids(namespace: NamespaceId, names: Vec<String>) -> Vec<(String, ScheduleId)>;
         list_schedules(
             filter: ScheduleFilter, after: Option<String>, limit: usize
         ) -> (Vec<ScheduleRow>, Option<String>);
@@ -193,19 +206,24 @@ under_weather! {
             schedule: ScheduleId, filter: OccurrenceFilter, after: Option<Timestamp>, order: Order, limit: usize
         ) -> (Vec<OccurrenceRow>, Option<Timestamp>);
         put_calendar(calendar: StoredCalendar, expected: Option<u32>) -> CalendarUpdate;
-        calendars() -> Vec<StoredCalendar>;
+        calendars(namespace: Option<NamespaceId>) -> Vec<StoredCalendar>;
         calendars_revision() -> u32;
         schedules_with_calendars(
-            names: Vec<String>, after: Option<ScheduleId>, limit: usize
+            names: Vec<(NamespaceId, String)>, after: Option<ScheduleId>, limit: usize
         ) -> Vec<LoadedRow>;
         {
-            async fn delete_calendar(&self, name: &str, expected: Option<u32>) -> Result<CalendarDeletion> {
+            async fn delete_calendar(
+                &self,
+                namespace: NamespaceId,
+                name: &str,
+                expected: Option<u32>,
+            ) -> Result<CalendarDeletion> {
                 self.enter()?;
-                self.model.delete_calendar(name, expected).await
+                self.model.delete_calendar(namespace, name, expected).await
             }
-            async fn calendar(&self, name: &str) -> Result<Option<StoredCalendar>> {
+            async fn calendar(&self, namespace: NamespaceId, name: &str) -> Result<Option<StoredCalendar>> {
                 self.enter()?;
-                self.model.calendar(name).await
+                self.model.calendar(namespace, name).await
             }
         }
     }
@@ -220,7 +238,9 @@ under_weather! {
         hot_jobs(keys: Vec<JobKey>) -> Vec<HotJob>;
         finished_jobs(ids: Vec<JobId>) -> Vec<FinishedJob>;
         list_jobs(filter: Filter, position: Position) -> JobPages;
-        given_back(after: Option<JobKey>, until: Timestamp, limit: usize) -> Page<HotJob, JobKey>;
+        given_back(
+            namespace: Option<NamespaceId>, after: Option<JobKey>, until: Timestamp, limit: usize
+        ) -> Page<HotJob, JobKey>;
         list_due(window: DueWindow, limit: usize) -> Page<HotJob, JobKey>;
     }
     Leases {
@@ -286,21 +306,25 @@ Secrets {
         rewrap_keys(former: RootKeyId, keys: Vec<SealedKey>) -> bool;
         put_secret(row: SecretRow) -> SecretChange;
         {
-            async fn delete_secret(&self, namespace: &str, name: &str) -> Result<bool> {
+            async fn drop_sealed_key(&self, label: &str) -> Result<bool> {
+                self.enter()?;
+                self.model.drop_sealed_key(label).await
+            }
+            async fn delete_secret(&self, namespace: NamespaceId, name: &str) -> Result<bool> {
                 self.enter()?;
                 self.model.delete_secret(namespace, name).await
             }
-            async fn secrets_by_name(&self, namespace: &str, names: Vec<String>) -> Result<Vec<SecretRow>> {
+            async fn secrets_by_name(&self, namespace: NamespaceId, names: Vec<String>) -> Result<Vec<SecretRow>> {
                 self.enter()?;
                 self.model.secrets_by_name(namespace, names).await
             }
-            async fn secrets(&self, namespace: &str) -> Result<Vec<SecretRow>> {
+            async fn secrets(&self, namespace: NamespaceId) -> Result<Vec<SecretRow>> {
                 self.enter()?;
                 self.model.secrets(namespace).await
             }
             async fn tasks_with_secret(
                 &self,
-                namespace: &str,
+                namespace: NamespaceId,
                 name: &str,
                 now: Timestamp,
                 limit: usize,
@@ -308,7 +332,7 @@ Secrets {
                 self.enter()?;
                 self.model.tasks_with_secret(namespace, name, now, limit).await
             }
-            async fn secret_uses(&self, namespace: &str) -> Result<Vec<(String, u64)>> {
+            async fn secret_uses(&self, namespace: NamespaceId) -> Result<Vec<(String, u64)>> {
                 self.enter()?;
                 self.model.secret_uses(namespace).await
             }

@@ -105,6 +105,8 @@ async fn list(args: ListArgs, client: &Client, out: &Output) -> anyhow::Result<(
         action,
         object,
         outcome,
+        // It is chosen as for every command.
+        namespace: None,
         since: since.map(|at| at.to_string()),
         until: until.map(|at| at.to_string()),
         limit: Some(limit.to_string()),

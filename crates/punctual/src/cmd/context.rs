@@ -48,7 +48,8 @@ pub(crate) enum ContextVerb {
 #[command(group(ArgGroup::new("credential").args(["token_stdin", "token_command", "no_token"])))]
 #[command(after_help = "Examples:\n  \
     punctual context set ci --server https://jobs.example.com --token-stdin < ci.key\n  \
-    punctual context set prod --token-command 'pass show punctual/prod'")]
+    punctual context set prod --token-command 'pass show punctual/prod'\n  \
+    punctual context set prod --namespace team-a")]
 pub(crate) struct SetArgs {
     /// The context's name
     #[arg(value_name = "NAME", value_parser = context_name)]
@@ -77,6 +78,8 @@ struct ContextView {
     credential: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    namespace: Option<String>,
 }
 
 impl ContextView {
@@ -95,13 +98,15 @@ impl ContextView {
             ca_file: context.ca_file.clone(),
             credential,
             user: context.user.clone(),
+            namespace: context.namespace.clone(),
         }
     }
 }
 
 impl Row for ContextView {
-    const HEADER: &'static [&'static str] = &["NAME", "CURRENT", "SERVER", "CREDENTIAL", "USER"];
-    const YIELDS: &'static [Yield] = &[Yield::Drop("USER"), Yield::Drop("CREDENTIAL"), Yield::Cut("NAME", 20)];
+    const HEADER: &'static [&'static str] = &["NAME", "CURRENT", "SERVER", "NAMESPACE", "CREDENTIAL", "USER"];
+    const YIELDS: &'static [Yield] =
+        &[Yield::Drop("USER"), Yield::Drop("CREDENTIAL"), Yield::Cut("NAMESPACE", 16), Yield::Cut("NAME", 20)];
 
     fn name(&self) -> String {
         self.name.clone()
@@ -112,6 +117,7 @@ impl Row for ContextView {
             Cell::new(&self.name),
             Cell::new(if self.current { "yes" } else { "-" }),
             Cell::new(&self.server),
+            Cell::new(self.namespace.as_deref().unwrap_or("-")),
             Cell::new(self.credential.unwrap_or("-")),
             Cell::new(self.user.as_deref().unwrap_or("-")),
         ]
@@ -172,6 +178,7 @@ fn set(args: SetArgs, context: &Context) -> anyhow::Result<()> {
         false => None,
     };
     let (server, ca_file) = (context.given_server()?, context.ca_file());
+    let namespace = context.given_namespace()?;
     if let Some(server) = &server {
         Client::new(server)?;
     }
@@ -190,6 +197,9 @@ fn set(args: SetArgs, context: &Context) -> anyhow::Result<()> {
         }
         if ca_file.is_some() {
             saved.ca_file = ca_file;
+        }
+        if namespace.is_some() {
+            saved.namespace = namespace;
         }
         if token.is_some() || token_command.is_some() || no_token {
             (saved.token, saved.token_command, saved.user) = (token, token_command, None);
@@ -210,11 +220,14 @@ fn show(view: &ContextView, out: &Output) -> anyhow::Result<()> {
         Format::Name => return out.line(&view.name),
         Format::Table => {}
     }
-    let ContextView { name, current, server, ca_file, credential, user } = view;
+    let ContextView { name, current, server, ca_file, credential, user, namespace } = view;
     out.line(&format!("{name}{}", if *current { "  (in use)" } else { "" }))?;
     out.line(&format!("  server      {server}"))?;
     if let Some(ca_file) = ca_file {
         out.line(&format!("  ca file     {}", ca_file.display()))?;
+    }
+    if let Some(namespace) = namespace {
+        out.line(&format!("  namespace   {namespace}"))?;
     }
     out.line(&format!("  credential  {}", credential.unwrap_or("none")))?;
     user.as_ref().map_or(Ok(()), |user| out.line(&format!("  user        {user}")))

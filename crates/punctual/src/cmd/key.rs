@@ -48,7 +48,8 @@ pub(crate) enum KeyVerb {
 #[command(group(ArgGroup::new("grant").args(["role", "right"]).required(true)))]
 #[command(after_help = "Examples:\n  \
     punctual key create ci --right jobs.submit --right jobs.view --expires-in 90d --out ci.key\n  \
-    punctual key create ops --role operator")]
+    punctual key create ops --role operator\n  \
+    punctual key create deploy --role developer --namespace team-a")]
 pub(crate) struct CreateArgs {
     /// The key's name
     #[arg(value_name = "NAME")]
@@ -94,7 +95,8 @@ pub(crate) async fn run(verb: KeyVerb, context: &Context) -> anyhow::Result<Exit
         KeyVerb::Create(CreateArgs { name, role, right, expires_in, out: file }) => {
             let file = file.map(NewFile::create).transpose()?;
             let rights = Some(right).filter(|rights| !rights.is_empty());
-            let request = KeyRequest { name, role, rights, expires_in };
+            // The namespace goes with the request, and the key is made there.
+            let request = KeyRequest { name, role, rights, expires_in, namespace: None };
             let created = client.create_key(&request).await.map_err(named)?;
             show_created(&created, file, out)?;
         }

@@ -18,6 +18,7 @@ pub(crate) mod job;
 pub(crate) mod key;
 pub(crate) mod logs;
 pub(crate) mod migrate;
+pub(crate) mod namespace;
 pub(crate) mod notify;
 mod oidc_login;
 pub(crate) mod overdue;
@@ -70,6 +71,7 @@ pub(crate) async fn dispatch(command: Command, context: &Context) -> anyhow::Res
         Command::Whoami => session::whoami(context).await,
         Command::Key(verb) => key::run(verb, context).await,
         Command::User(verb) => user::run(verb, context).await,
+        Command::Namespace(verb) => namespace::run(verb, context).await,
         Command::Session(verb) => session::run(verb, context).await,
         Command::Context(verb) => self::context::run(verb, context),
         Command::Explain(args) => explain::run(args, context).await,

@@ -22,6 +22,11 @@ pub(crate) enum SecretVerb {
     /// List secrets by name, without their values
     #[command(aliases = ["ls"])]
     List,
+    /// Seal all secrets with a new data key
+    ///
+    /// The values stay the same, and running servers and attempts go on. To replace the key that seals the data key, use
+    /// `punctual root-key rotate`.
+    RotateKey,
     /// Delete secrets that no task refers to
     #[command(aliases = ["remove", "rm"])]
     Delete {
@@ -85,6 +90,14 @@ pub(crate) async fn run(verb: SecretVerb, context: &Context) -> anyhow::Result<E
             if list.secrets.is_empty() {
                 out.hint("No secrets. Store one: punctual secret set NAME < FILE");
             }
+        }
+        SecretVerb::RotateKey => {
+            let rotated = client.rotate_data_key().await.map_err(named)?;
+            match out.format {
+                Format::Json | Format::Jsonl => out.json(&rotated)?,
+                Format::Name | Format::Table => out.line(&rotated.current)?,
+            }
+            out.hint(&format!("Secrets that were sealed with it: {}. Their values stay the same.", rotated.resealed));
         }
         SecretVerb::Delete { names, force } => {
             let query = SecretQuery { force: force.then(|| true.to_string()) };

@@ -102,6 +102,7 @@ fn keep(created: SessionCreated, client: &Client, context: &Context) -> anyhow::
     let user = session.user.clone();
     let server = client.urls().collect::<Vec<_>>().join(",");
     let asked_name = context.asked_context()?;
+    let namespace = context.given_namespace()?;
     let name = SavedContexts::change(|contexts| {
         let of_server = || {
             let known = contexts.contexts.iter().find(|(_, known)| known.server == server);
@@ -110,7 +111,9 @@ fn keep(created: SessionCreated, client: &Client, context: &Context) -> anyhow::
         let name = asked_name.unwrap_or_else(of_server);
         let known = contexts.contexts.get(&name).filter(|known| known.server == server);
         let ca_file = context.ca_file().or_else(|| known.and_then(|known| known.ca_file.clone()));
-        let saved = SavedContext { server, ca_file, token: Some(token), token_command: None, user: Some(user.clone()) };
+        let namespace = namespace.or_else(|| known.and_then(|known| known.namespace.clone()));
+        let user = Some(user.clone());
+        let saved = SavedContext { server, ca_file, token: Some(token), token_command: None, user, namespace };
         contexts.contexts.insert(name.clone(), saved);
         contexts.current = Some(name.clone());
         Ok(name)

@@ -52,9 +52,12 @@ pub(crate) struct CreateArgs {
     /// The user's name
     #[arg(value_name = "USER")]
     name: String,
-    /// A role: viewer, operator, developer or admin
-    #[arg(long, value_name = "ROLE")]
-    role: String,
+    /// A role for the cluster, and so in every namespace: viewer, operator, developer or admin
+    #[arg(long, value_name = "ROLE", required_unless_present = "namespace_role")]
+    role: Option<String>,
+    /// What they may do in one namespace: a role, rights, or both, such as team-a=developer; may be repeated
+    #[arg(long, value_name = "NAMESPACE=ROLE", value_parser = namespace_role)]
+    namespace_role: Vec<(String, Vec<String>)>,
     /// A mail address
     #[arg(long, value_name = "ADDRESS")]
     mail: Option<String>,
@@ -71,9 +74,12 @@ pub(crate) struct EditArgs {
     /// The user's name
     #[arg(value_name = "USER")]
     name: String,
-    /// A role: viewer, operator, developer or admin
+    /// A role for the cluster: viewer, operator, developer or admin; empty for none
     #[arg(long, value_name = "ROLE")]
     role: Option<String>,
+    /// What they may do in one namespace, such as team-a=developer,commands.use; `team-a=` for nothing; may be repeated
+    #[arg(long, value_name = "NAMESPACE=ROLE", value_parser = namespace_role)]
+    namespace_role: Vec<(String, Vec<String>)>,
     /// A mail address; empty for none
     #[arg(long, value_name = "ADDRESS")]
     mail: Option<String>,
@@ -85,6 +91,12 @@ pub(crate) struct EditArgs {
     enable: bool,
 }
 
+fn namespace_role(text: &str) -> Result<(String, Vec<String>), String> {
+    let (namespace, words) = text.split_once('=').ok_or("must be NAMESPACE=ROLE, such as team-a=developer")?;
+    let words = words.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned);
+    Ok((namespace.trim().to_owned(), words.collect()))
+}
+
 fn named(error: ClientError) -> anyhow::Error {
     in_words(in_flags(error, OF_USERS), USER_WORDS).into()
 }
@@ -93,13 +105,15 @@ pub(crate) async fn run(verb: UserVerb, context: &Context) -> anyhow::Result<Exi
     let client = context.client()?;
     let out = &context.out;
     match verb {
-        UserVerb::Create(CreateArgs { name, role, mail, password_stdin, no_password }) => {
+        UserVerb::Create(CreateArgs { name, role, namespace_role, mail, password_stdin, no_password }) => {
             let password = if no_password {
                 None
             } else {
                 Some(Asking::new(password_stdin).ask_new(&format!("New password for {name}: "))?)
             };
-            let user = client.create_user(&UserRequest { name, mail, role, password }).await.map_err(named)?;
+            let namespace_roles = namespace_role.into_iter().collect();
+            let request = UserRequest { name, mail, role, namespace_roles, password };
+            let user = client.create_user(&request).await.map_err(named)?;
             match out.format {
                 Format::Json | Format::Jsonl => out.json(&user)?,
                 Format::Table | Format::Name => out.line(&user.name)?,
@@ -114,9 +128,10 @@ pub(crate) async fn run(verb: UserVerb, context: &Context) -> anyhow::Result<Exi
             }
         }
         UserVerb::Get { name } => view::user(&client.user(&name).await.map_err(named)?, out)?,
-        UserVerb::Edit(EditArgs { name, role, mail, disable, enable }) => {
+        UserVerb::Edit(EditArgs { name, role, namespace_role, mail, disable, enable }) => {
             let disabled = (disable || enable).then_some(disable);
-            let user = client.edit_user(&name, &UserEdit { mail, role, disabled }).await.map_err(named)?;
+            let edit = UserEdit { mail, role, namespace_roles: namespace_role.into_iter().collect(), disabled };
+            let user = client.edit_user(&name, &edit).await.map_err(named)?;
             view::user(&user, out)?;
         }
         UserVerb::Delete { names } => {

@@ -30,7 +30,8 @@ pub(crate) enum TokenVerb {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     punctual worker token create --queues images --kinds binary > join.token\n  \
-    punctual worker token create --queues a,b --kinds http,handler:resize --labels gpu=true --expires 1h --uses 20")]
+    punctual worker token create --queues a,b --kinds http,handler:resize --labels gpu=true --expires 1h --uses 20\n  \
+    punctual worker token create --queues mail --kinds email --namespace team-a --namespace team-b")]
 pub(crate) struct CreateArgs {
     /// The queues that the workers may serve, separated by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',', required = true)]
@@ -47,9 +48,6 @@ pub(crate) struct CreateArgs {
     /// How many workers can join with it
     #[arg(long, value_name = "N", default_value_t = 1)]
     uses: u32,
-    /// The namespace that they work for
-    #[arg(long, value_name = "NAME", default_value = "default")]
-    namespace: String,
 }
 
 fn label(text: &str) -> Result<(String, String), String> {
@@ -60,17 +58,19 @@ fn label(text: &str) -> Result<(String, String), String> {
 }
 
 pub(crate) async fn run(verb: TokenVerb, context: &Context) -> anyhow::Result<Exit> {
-    let (client, out) = (context.client()?, &context.out);
+    // Workers are the cluster's, and may work for several namespaces.
+    let (client, out) = (context.client_of_cluster()?, &context.out);
     match verb {
         TokenVerb::Create(args) => {
-            let CreateArgs { queues, kinds, labels, expires, uses, namespace } = args;
+            let CreateArgs { queues, kinds, labels, expires, uses } = args;
+            let namespaces = context.namespaces()?;
             let request = WorkerTokenRequest {
                 queues,
                 kinds,
                 labels: labels.into_iter().collect(),
                 expires_in: Some(expires),
                 uses: Some(uses),
-                namespace: Some(namespace),
+                namespaces,
             };
             let created = client.create_worker_token(&request).await?;
             match out.format {

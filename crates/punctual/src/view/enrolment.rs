@@ -11,14 +11,16 @@ use crate::view::one_line;
 
 impl Row for WorkerToken {
     const HEADER: &'static [&'static str] =
-        &["ID", "STATE", "USED", "QUEUES", "KINDS", "LABELS", "EXPIRES", "CREATED BY"];
+        &["ID", "STATE", "USED", "NAMESPACES", "QUEUES", "KINDS", "LABELS", "EXPIRES", "CREATED BY"];
     const YIELDS: &'static [Yield] = &[
         Yield::ShortTimes,
         Yield::Drop("CREATED BY"),
         Yield::Cut("LABELS", 16),
+        Yield::Cut("NAMESPACES", 12),
         Yield::Cut("KINDS", 16),
         Yield::Cut("QUEUES", 12),
         Yield::Drop("LABELS"),
+        Yield::Drop("NAMESPACES"),
         Yield::Drop("EXPIRES"),
         Yield::Drop("KINDS"),
         Yield::Drop("QUEUES"),
@@ -33,6 +35,7 @@ impl Row for WorkerToken {
             Cell::new(self.id),
             Cell::new(&self.state),
             Cell::new(format!("{}/{}", self.used, self.uses)),
+            Cell::new(self.namespaces.join(",")),
             Cell::new(self.queues.join(",")),
             Cell::new(self.kinds.join(",")),
             Cell::new(labels(&self.labels)),
@@ -44,15 +47,17 @@ impl Row for WorkerToken {
 
 impl Row for EnrolmentView {
     const HEADER: &'static [&'static str] =
-        &["ID", "NAME", "STATE", "QUEUES", "KINDS", "LABELS", "ENROLLED", "EXPIRES"];
+        &["ID", "NAME", "STATE", "NAMESPACES", "QUEUES", "KINDS", "LABELS", "ENROLLED", "EXPIRES"];
     const YIELDS: &'static [Yield] = &[
         Yield::ShortTimes,
         Yield::Drop("ENROLLED"),
         Yield::Cut("LABELS", 16),
+        Yield::Cut("NAMESPACES", 12),
         Yield::Cut("KINDS", 16),
         Yield::Cut("QUEUES", 12),
         Yield::Cut("NAME", 12),
         Yield::Drop("LABELS"),
+        Yield::Drop("NAMESPACES"),
         Yield::Drop("EXPIRES"),
         Yield::Drop("KINDS"),
         Yield::Drop("QUEUES"),
@@ -67,6 +72,7 @@ impl Row for EnrolmentView {
             Cell::new(self.id),
             Cell::new(one_line(&self.name)),
             Cell::new(&self.state),
+            Cell::new(self.namespaces.join(",")),
             Cell::new(self.queues.join(",")),
             Cell::new(self.kinds.join(",")),
             Cell::new(labels(&self.labels)),

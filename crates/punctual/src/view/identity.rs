@@ -27,6 +27,7 @@ pub(crate) fn key(key: &KeyView, out: &Output) -> anyhow::Result<()> {
     }
     let time = |at| out.zone.show(at);
     out.line(&format!("{}  {}  {}", key.name, key.id, key.state.as_str()))?;
+    out.line(&format!("  namespace  {}", key.namespace.as_deref().unwrap_or("all")))?;
     out.line(&format!("  created    {} by {}", time(key.created.at), key.created.who))?;
     let expires = key.expires_at.map_or_else(|| "never".to_owned(), time);
     out.line(&format!("  expires    {expires}"))?;
@@ -54,7 +55,10 @@ pub(crate) fn user(user: &UserView, out: &Output) -> anyhow::Result<()> {
         Format::Table => {}
     }
     let disabled = if user.disabled { "  disabled" } else { "" };
-    out.line(&format!("{}  {}{disabled}", user.name, user.role))?;
+    out.line(&format!("{}  {}{disabled}", user.name, user.role.as_deref().unwrap_or("no role for the cluster")))?;
+    for (namespace, words) in &user.namespace_roles {
+        out.line(&format!("  in {namespace}: {}", words.join(", ")))?;
+    }
     if let Some(mail) = &user.mail {
         out.line(&format!("  mail      {mail}"))?;
     }
@@ -85,13 +89,15 @@ pub(crate) fn whoami(whoami: &Whoami, out: &Output) -> anyhow::Result<()> {
 }
 
 impl Row for KeyView {
-    const HEADER: &'static [&'static str] = &["NAME", "ID", "STATE", "GRANTS", "EXPIRES", "LAST USED", "CREATED BY"];
+    const HEADER: &'static [&'static str] =
+        &["NAME", "NAMESPACE", "ID", "STATE", "GRANTS", "EXPIRES", "LAST USED", "CREATED BY"];
     const YIELDS: &'static [Yield] = &[
         Yield::ShortTimes,
         Yield::Drop("CREATED BY"),
         Yield::Drop("ID"),
         Yield::Drop("LAST USED"),
         Yield::Cut("GRANTS", 20),
+        Yield::Cut("NAMESPACE", 16),
         Yield::Cut("NAME", 20),
     ];
 
@@ -102,6 +108,7 @@ impl Row for KeyView {
     fn cells(&self, out: &Output) -> Vec<Cell> {
         vec![
             Cell::new(&self.name),
+            Cell::new(self.namespace.as_deref().unwrap_or("all")),
             Cell::new(&self.id),
             Cell::new(self.state.as_str()),
             Cell::new(self.role.clone().unwrap_or_else(|| rights(&self.rights))),
@@ -113,9 +120,14 @@ impl Row for KeyView {
 }
 
 impl Row for UserView {
-    const HEADER: &'static [&'static str] = &["NAME", "ROLE", "STATE", "SESSIONS", "MAIL", "CHANGED"];
-    const YIELDS: &'static [Yield] =
-        &[Yield::ShortTimes, Yield::Drop("CHANGED"), Yield::Drop("MAIL"), Yield::Cut("NAME", 20)];
+    const HEADER: &'static [&'static str] = &["NAME", "ROLE", "NAMESPACES", "STATE", "SESSIONS", "MAIL", "CHANGED"];
+    const YIELDS: &'static [Yield] = &[
+        Yield::ShortTimes,
+        Yield::Drop("CHANGED"),
+        Yield::Drop("MAIL"),
+        Yield::Cut("NAMESPACES", 24),
+        Yield::Cut("NAME", 20),
+    ];
 
     fn name(&self) -> String {
         self.name.clone()
@@ -129,13 +141,21 @@ impl Row for UserView {
         };
         vec![
             Cell::new(&self.name),
-            Cell::new(&self.role),
+            Cell::new(self.role.as_deref().unwrap_or("-")),
+            Cell::new(in_namespaces(self)),
             Cell::new(state),
             Cell::new(self.sessions),
             Cell::new(self.mail.as_deref().unwrap_or("-")),
             Cell::new(out.time(self.changed.at)),
         ]
     }
+}
+
+/// Such as `team-a=developer team-b=viewer`.
+fn in_namespaces(user: &UserView) -> String {
+    let each = user.namespace_roles.iter().map(|(namespace, words)| format!("{namespace}={}", words.join(",")));
+    let all: Vec<String> = each.collect();
+    if all.is_empty() { "-".to_owned() } else { all.join(" ") }
 }
 
 impl Row for SessionView {

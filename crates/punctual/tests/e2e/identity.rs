@@ -103,9 +103,9 @@ async fn a_session_ends_at_every_server_with_its_password() {
     let password = SecretText(PASSWORD.to_owned());
     let ana = UserRequest {
         name: "ana".to_owned(),
-        role: "operator".to_owned(),
+        role: Some("operator".to_owned()),
         password: Some(password.clone()),
-        mail: None,
+        ..UserRequest::default()
     };
     one.client().create_user(&ana).await.expect("a user");
     let login = LoginRequest { name: "ana".to_owned(), password: password.clone() };
@@ -218,9 +218,9 @@ async fn secrets_are_in_no_file_of_the_server_and_in_no_answer() {
     let client = server.client();
     let ana = UserRequest {
         name: "ana".to_owned(),
-        role: "admin".to_owned(),
+        role: Some("admin".to_owned()),
         password: Some(SecretText(PASSWORD.to_owned())),
-        mail: None,
+        ..UserRequest::default()
     };
     client.create_user(&ana).await.expect("a user");
     let key = client.create_key(&key("ci", "viewer")).await.expect("a key").secret.0;

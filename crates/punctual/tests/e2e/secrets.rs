@@ -7,9 +7,10 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
+use aho_corasick::AhoCorasick;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use reqwest::Method;
@@ -28,6 +29,29 @@ fn planted(name: &str) -> String {
 }
 
 const NAMES: [&str; 8] = ["command", "stdin", "header", "body", "url", "mail", "slack", "program"];
+
+/// Further secrets, used in numbers by each kind of task: those of one task begin with its word.
+const FURTHER: [(&str, usize); 6] = [("env", 12), ("head", 10), ("arg", 8), ("letter", 5), ("chat", 3), ("probe", 4)];
+
+fn further(word: &str) -> Vec<String> {
+    let count = FURTHER.iter().find(|(known, _)| *known == word).expect("a word of the list").1;
+    (0..count).map(|number| format!("{word}-{number:02}")).collect()
+}
+
+fn all_names() -> Vec<String> {
+    let further = FURTHER.iter().flat_map(|(word, _)| further(word));
+    NAMES.into_iter().map(str::to_owned).chain(further).collect()
+}
+
+/// `{{ secret.… }}` for each, with a name before it.
+fn named_values(names: &[String], prefix: &str) -> serde_json::Map<String, Value> {
+    let value = |name: &String| Value::from(format!("{{{{ secret.{name} }}}}"));
+    names.iter().map(|name| (format!("{prefix}{}", name.replace('-', "_")), value(name))).collect()
+}
+
+fn in_one_text(names: &[String]) -> String {
+    names.iter().map(|name| format!("{{{{ secret.{name} }}}} ")).collect()
+}
 
 /// What the value looks like to somebody who searches, written down apart from the code that hides it.
 fn needles(name: &str) -> Vec<Vec<u8>> {
@@ -55,14 +79,14 @@ fn needles(name: &str) -> Vec<Vec<u8>> {
 
 #[track_caller]
 fn assert_without_secrets(what: &str, text: &[u8]) {
-    for name in NAMES {
-        for needle in needles(name) {
-            let found = text.windows(needle.len()).position(|window| window == needle);
-            let around = |at: usize| {
-                String::from_utf8_lossy(&text[at.saturating_sub(80)..(at + 80).min(text.len())]).into_owned()
-            };
-            assert!(found.is_none(), "{what} has the secret {name}: {}", around(found.unwrap_or_default()));
-        }
+    // All forms of all values in one pass over the text.
+    static FORMS: LazyLock<AhoCorasick> = LazyLock::new(|| {
+        let needles: Vec<Vec<u8>> = all_names().iter().flat_map(|name| needles(name)).collect();
+        AhoCorasick::new(needles).expect("it is small")
+    });
+    if let Some(found) = FORMS.find(text) {
+        let around = &text[found.start().saturating_sub(80)..(found.end() + 80).min(text.len())];
+        panic!("{what} has a secret: {}", String::from_utf8_lossy(around));
     }
 }
 
@@ -116,8 +140,17 @@ impl Onlooker {
             let mut seen = BTreeSet::new();
             while !until.load(Ordering::Relaxed) {
                 for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-                    let arguments = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
-                    seen.insert(String::from_utf8_lossy(&arguments).into_owned());
+                    // What every user of the machine can read.
+                    for file in ["cmdline", "comm", "stat"] {
+                        let shown = std::fs::read(process.path().join(file)).unwrap_or_default();
+                        let is_times = file == "stat";
+                        let text = String::from_utf8_lossy(&shown).into_owned();
+                        seen.insert(if is_times {
+                            text.split(')').next().unwrap_or_default().to_owned()
+                        } else {
+                            text
+                        });
+                    }
                 }
                 std::thread::sleep(Duration::from_millis(5));
             }
@@ -139,6 +172,10 @@ async fn set(server: &Server, name: &str, value: &str) -> reqwest::Response {
 
 /// Prints the variable in many forms, whole and in pieces, and fails.
 const PRINTS: &str = r#"
+env | grep ^X_
+env | grep ^X_ | base64 -w 0
+env | grep ^X_ | base64
+env | grep ^X_ | tr -d '\n' >&2
 printf '%s\n' "$VALUE"
 printf '%s\n' "$VALUE" >&2
 printf 'user:%s' "$VALUE" | base64
@@ -158,6 +195,8 @@ const PROGRAM: &str = r#"
 #include <string.h>
 #include <unistd.h>
 int main(void) {
+    extern char **environ;
+    for (char **at = environ; *at; at++) if (!strncmp(*at, "X_", 2)) { puts(*at); fputs(*at, stderr); }
     const char *value = getenv("VALUE");
     for (const char *at = value; *at; at += strlen(at) < 5 ? strlen(at) : 5) {
         printf("%.5s", at);
@@ -192,23 +231,29 @@ async fn use_all(
 ) -> Vec<String> {
     let secret = |name: &str| format!("{{{{ secret.{name} }}}}");
     let retry = json!({ "max": 0 });
-    let command = json!({
-        "line": PRINTS, "environment": { "VALUE": secret("command") }, "stdin": secret("stdin")
-    });
+    let mut environment = named_values(&further("env"), "X_");
+    environment.insert("VALUE".to_owned(), secret("command").into());
+    let command = json!({ "line": PRINTS, "environment": environment, "stdin": secret("stdin") });
     let call = |path: &str| {
+        let mut headers = named_values(&further("head"), "x-");
+        headers.insert("x-key".to_owned(), format!("Bearer {}", secret("header")).into());
         json!({
             "url": format!("http://{far}{path}?key={}", secret("url")), "method": "POST",
-            "headers": { "x-key": format!("Bearer {}", secret("header")) }, "body": format!("body {}", secret("body"))
+            "headers": headers, "body": format!("body {}", secret("body"))
         })
     };
-    let mail = json!({ "to": ["ops@example.org"], "subject": "Hello", "text": format!("It is {}", secret("mail")) });
-    let slack = json!({ "webhook": "ops", "text": format!("It is {}", secret("slack")) });
-    let binary = json!({ "artifact": program(home, api).await, "env": { "VALUE": secret("program") } });
+    let text = format!("It is {} {}", secret("mail"), in_one_text(&further("letter")));
+    let mail = json!({ "to": ["ops@example.org"], "subject": "Hello", "text": text });
+    let slack =
+        json!({ "webhook": "ops", "text": format!("It is {} {}", secret("slack"), in_one_text(&further("chat"))) });
+    let mut variables = named_values(&further("arg"), "X_");
+    variables.insert("VALUE".to_owned(), secret("program").into());
+    let binary = json!({ "artifact": program(home, api).await, "env": variables });
     let runs = [
         ("command", json!({ "command": command }), "succeeded"),
         (
             "failing-command",
-            json!({ "command": { "line": format!("{PRINTS}\nexit 3"), "environment": { "VALUE": secret("command") } } }),
+            json!({ "command": { "line": format!("{PRINTS}\nexit 3"), "environment": environment } }),
             "failed",
         ),
         ("call", json!({ "http": call("/ok") }), "succeeded"),
@@ -216,7 +261,11 @@ async fn use_all(
         ("program", json!({ "binary": binary }), "succeeded"),
         ("mail", json!({ "email": mail }), "succeeded"),
         ("slack", json!({ "slack": slack }), "succeeded"),
-        ("probe", json!({ "probe": { "output": format!("it is {}", secret("program")) } }), "succeeded"),
+        (
+            "probe",
+            json!({ "probe": { "output": format!("it is {} {}", secret("program"), in_one_text(&further("probe"))) } }),
+            "succeeded",
+        ),
     ];
     let mut jobs = Vec::new();
     for (name, run, state) in runs {
@@ -235,6 +284,7 @@ async fn use_all(
     assert!(requests.iter().any(|asked| asked.contains("It is Zq7-slack/pl4nted")), "{requests:?}");
     assert!(call.to_lowercase().contains("x-key: bearer zq7-header/pl4nted"), "{call}");
     assert!(mailbox.mails()[0].text.contains(&planted("mail")), "{:?}", mailbox.mails());
+    assert!(further("head").iter().all(|name| call.contains(&planted(name)[..12])), "{call}");
     // And nobody sees more of it than its name.
     for id in &jobs {
         let log = logs(server, id).await;
@@ -260,13 +310,20 @@ async fn assert_answers_without_secrets(server: &Server, jobs: &[String]) {
             .iter()
             .map(|list| format!("/v1/{list}"))
             .collect();
-    paths.push("/v1/jobs?state=failed".to_owned());
+    paths.extend(["/v1/jobs?state=failed", "/v1/audit", "/v1/audit/export", "/v1/overdue"].map(str::to_owned));
     for id in jobs {
         paths.extend([format!("/v1/jobs/{id}"), format!("/v1/jobs/{id}/logs?format=json")]);
     }
     for path in paths {
         let answer = plain_http().get(format!("{}{path}", server.url)).send().await.expect("an answer");
+        assert!(answer.status().is_success(), "{path}: {}", answer.status());
         assert_without_secrets(&path, answer.text().await.expect("text").as_bytes());
+    }
+    for id in jobs {
+        // The events of a job that has ended, to their end.
+        let request = plain_http().get(format!("{}/v1/jobs/{id}/events", server.url));
+        let answer = request.header("accept", "text/event-stream").send().await.expect("an answer");
+        assert_without_secrets("the events", answer.text().await.expect("text").as_bytes());
     }
 }
 
@@ -290,7 +347,9 @@ async fn no_secret_is_left_anywhere_after_every_executor_ran_with_some() {
     let server = home.server_logging("127.0.0.1:0", &["-vv"], &[], log("server.log"));
     let worker = home.worker_logging(&server, "spool", &WORKER_FLAGS, &[], log("worker.log"));
     let api = Checked::new(&server).await;
-    for name in NAMES {
+    let names = all_names();
+    assert_eq!(names.len(), 50);
+    for name in &names {
         let answer = set(&server, name, &planted(name)).await;
         assert_eq!(answer.status().as_u16(), 200);
         assert_without_secrets("the answer to set", answer.text().await.expect("text").as_bytes());
@@ -320,9 +379,9 @@ async fn no_secret_is_left_in_a_postgresql() {
     let servers = cluster.pair().await;
     let _worker = cluster.home.worker(&servers[0], &["--allow-commands"]);
     let api = Checked::new(&servers[1]).await;
-    for name in NAMES {
+    for name in all_names() {
         // At one server, and used at both.
-        assert_eq!(set(&servers[0], name, &planted(name)).await.status().as_u16(), 200);
+        assert_eq!(set(&servers[0], &name, &planted(&name)).await.status().as_u16(), 200);
     }
     let jobs = use_all(&cluster.home, &servers[1], &api, far, &mailbox, &heard).await;
     assert_answers_without_secrets(&servers[0], &jobs).await;

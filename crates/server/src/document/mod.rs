@@ -10,7 +10,7 @@ mod tests;
 use serde_json::{Value, json};
 
 /// Each with what it is about, in the order of a reader's interest.
-const TAGS: [(&str, &str); 14] = [
+const TAGS: [(&str, &str); 15] = [
     ("tasks", "Definitions of what to run, by which rules. A job is one run of a task."),
     ("jobs", "Submit work, follow it, and change its course."),
     ("schedules", "When a task runs again and again, and what became of each planned time."),
@@ -19,6 +19,7 @@ const TAGS: [(&str, &str); 14] = [
     ("secrets", "Named values that tasks refer to and that nobody can read again."),
     ("notifications", "Who is notified of failures, late and missed runs; and what is late now."),
     ("artifacts", "Uploaded files that tasks run or read."),
+    ("namespaces", "Tenants that share the cluster and see nothing of each other."),
     ("audit", "Who changed what, and what was refused."),
     ("nodes", "The servers and workers of the cluster."),
     ("identities", "API keys, people, their sessions, and on whose behalf a request is made."),
@@ -56,6 +57,7 @@ pub(crate) fn complete(mut document: Value) -> Value {
     for operation in operations_mut(&mut document) {
         describe(operation);
         secure(operation);
+        choose_namespace(operation);
         parameters::complete(operation);
         examples::complete(operation, &components);
     }
@@ -116,6 +118,21 @@ fn secure(operation: &mut Value) {
         operation["security"] = json!([{ ATTEMPT: [] }]);
     } else if operation["tags"][0] == "logins" || OPEN.iter().any(|open| operation["operationId"] == *open) {
         operation["security"] = json!([]);
+    }
+}
+
+/// What is done in one namespace can name it.
+fn choose_namespace(operation: &mut Value) {
+    const CHOOSING: [&str; 9] =
+        ["tasks", "jobs", "schedules", "backfills", "calendars", "secrets", "notifications", "artifacts", "audit"];
+    let is_open = operation["security"].as_array().is_some_and(Vec::is_empty);
+    if is_open || !CHOOSING.iter().any(|tag| operation["tags"][0] == *tag) {
+        return;
+    }
+    let header = json!({ "name": parameters::NAMESPACE, "in": "header", "required": false });
+    match operation["parameters"].as_array_mut() {
+        Some(known) => known.push(header),
+        None => operation["parameters"] = json!([header]),
     }
 }
 

@@ -6,6 +6,9 @@ use punctual_core::schedule::Verdict;
 use punctual_core::{JobState, TaskId};
 use serde_json::{Value, json};
 
+/// The header that names the namespace of a request.
+pub(super) const NAMESPACE: &str = "Punctual-Namespace";
+
 /// Gives every parameter of an operation its type, a description and an example.
 pub(super) fn complete(operation: &mut Value) {
     let reads = operation["operationId"].as_str().is_some_and(|id| id.starts_with("get_"));
@@ -55,6 +58,11 @@ fn number(least: u64) -> Value {
 
 fn known(name: &str, place: &str, tag: &str, reads: bool) -> Option<Known> {
     Some(match (place, name) {
+        ("header", NAMESPACE) => {
+            let description = "The namespace of the request; that of the key by default, or else `default`.";
+            Known::new(text(), "default", description)
+        }
+        ("query", "namespace") => Known::new(text(), "team-a", "The name of a namespace."),
         ("path", "id") => Known::new(text(), an_id(tag), format!("The id of one of the {tag}.")),
         ("path", "name") => Known::new(text(), "nightly", format!("The name of one of the {tag}.")),
         ("path", "job") => Known::new(text(), an_id("jobs"), "The id of a job."),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use punctual_core::attempt::{AttemptRecord, Details, Ending, Failure, FailureClass, Outcome};
+use punctual_core::namespace::ServedNamespaces;
 use punctual_core::notice::{Notice, NoticeKind};
 use punctual_core::shard::event::{Command, Reply, Token};
 use punctual_core::shard::write::{
@@ -10,7 +11,7 @@ use punctual_core::shard::write::{
 };
 use punctual_core::task::{Probe, Run, Task, TaskSpec};
 use punctual_core::{
-    AttemptNo, Counters, JobId, JobKey, JobState, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
+    AttemptNo, Counters, JobId, JobKey, JobState, NamespaceId, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
 };
 use punctual_promises::StartRecord;
 use punctual_store::{FinishedJob, HotJob, JobRecord, Owned};
@@ -58,6 +59,7 @@ impl HistoryBuilder {
         spec.node_retry.jitter = 0.0;
         adjust(&mut spec);
         let task = Task {
+            namespace: NamespaceId::DEFAULT,
             id: TaskId::new(START, 1),
             name: None,
             revision: 1,
@@ -76,11 +78,9 @@ impl HistoryBuilder {
             details: None,
             notice_kind: None,
         };
-        builder.fact(Fact::Joined { worker: worker(), slots: 1 }).fact(Fact::Submit {
-            request: RequestNo(1),
-            jobs: vec![id],
-            task,
-        })
+        builder
+            .fact(Fact::Joined { worker: worker(), slots: 1, namespaces: ServedNamespaces::All })
+            .fact(Fact::Submit { request: RequestNo(1), jobs: vec![id], task })
     }
 
     pub(super) fn fact(mut self, fact: Fact) -> Self {
@@ -252,6 +252,7 @@ impl HistoryBuilder {
     pub(super) fn still_hot(self, due_at: Timestamp) -> Self {
         let (id, task) = (self.id, self.task.id);
         let job = HotJob {
+            namespace: NamespaceId::DEFAULT,
             key: JobKey { due_at, id },
             task,
             priority: Default::default(),
@@ -268,6 +269,7 @@ impl HistoryBuilder {
     pub(super) fn finished(self, state: JobState, reason: Option<&str>) -> Self {
         let (id, task) = (self.id, self.task.id);
         let job = FinishedJob {
+            namespace: NamespaceId::DEFAULT,
             id,
             task,
             priority: Default::default(),

@@ -70,12 +70,31 @@ pub(super) fn nothing_begins_before_its_file_is_there(history: &History) -> Vec<
     found
 }
 
+/// Of jobs that clients submitted.
+pub(super) fn a_job_runs_only_where_its_namespace_is_served(history: &History) -> Vec<(Option<JobId>, String)> {
+    let (mut namespace_of, mut served, mut found) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+    for (_, fact) in history.iter() {
+        match fact {
+            Fact::Submit { jobs, task, .. } => namespace_of.extend(jobs.iter().map(|id| (*id, task.namespace))),
+            Fact::Joined { worker, namespaces, .. } => _ = served.insert(*worker, namespaces),
+            Fact::Begin { id, worker, .. } => {
+                let namespace = namespace_of.get(id).copied();
+                if let Some(namespace) = namespace.filter(|namespace| !served[worker].serves(*namespace)) {
+                    found.push((Some(*id), format!("{worker} does not serve {namespace}")));
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
 pub(super) fn no_worker_gets_more_than_it_granted(history: &History) -> Vec<(Option<JobId>, String)> {
     let (mut slots, mut running) = (BTreeMap::new(), BTreeMap::new());
     let mut found = Vec::new();
     for (_, fact) in history.iter() {
         match fact {
-            Fact::Joined { worker, slots: granted } => {
+            Fact::Joined { worker, slots: granted, .. } => {
                 slots.insert(*worker, i64::from(*granted));
             }
             Fact::Begin { id, worker, .. } => {

@@ -9,7 +9,7 @@ use punctual_store::{
 };
 
 use super::submit::{Call, Submitting};
-use crate::codec::{self, Uuid, shard_number};
+use crate::codec::{self, Uuid, namespace_number, shard_number};
 use crate::connection::Conn;
 use crate::pipeline::{Blob, Param, Pipeline, Step, column};
 use crate::sql;
@@ -32,7 +32,7 @@ pub(super) async fn commit(with: &Submitting, calls: Vec<Call>) {
     let mut together = Vec::new();
     let mut keys = HashSet::new();
     for call in calls {
-        let key = call.submission.idempotency.as_ref().map(|wanted| wanted.key.0.clone());
+        let key = call.submission.idempotency.as_ref().map(|wanted| wanted.key.clone());
         let repeats = key.is_some_and(|key| !keys.insert(key));
         if repeats || call.submission.jobs.iter().any(is_long_overdue) { alone.push(call) } else { together.push(call) }
     }
@@ -129,8 +129,12 @@ fn check_jobs(shard_count: u16, jobs: &[NewJob], known: impl Fn(TaskId) -> Optio
         if shard.0 >= shard_count {
             return Err(StoreError::Inconsistent(format!("{} is of shard {shard}, of {shard_count}", job.id)));
         }
-        if known(job.task).is_none() {
+        let Some(task) = known(job.task) else {
             return Err(StoreError::Inconsistent(format!("there is no {}", job.task)));
+        };
+        if task.namespace != job.namespace {
+            let text = format!("{} is not in the namespace of {}", job.id, job.task);
+            return Err(StoreError::Inconsistent(text));
         }
     }
     Ok(())
@@ -164,17 +168,18 @@ pub(super) async fn answered_before(
     conn: &Conn,
     wanted: &[(&IdempotencyKey, &[u8; 32], Timestamp)],
 ) -> Done<Vec<Option<Submitted>>> {
-    let keys: Vec<String> = wanted.iter().map(|(key, ..)| codec::text(&key.0)).collect();
-    let rows = conn.query(sql!("idempotent_answers"), &[&keys]).await?;
+    let keys: Vec<String> = wanted.iter().map(|(key, ..)| codec::text(&key.key)).collect();
+    let namespaces: Vec<i32> = wanted.iter().map(|(key, ..)| namespace_number(key.namespace)).collect();
+    let rows = conn.query(sql!("idempotent_answers"), &[&keys, &namespaces]).await?;
     let mut kept = HashMap::new();
     for row in &rows {
-        kept.insert(codec::value::<&str>(row, 0)?, row);
+        kept.insert((codec::namespace(row, 4)?, codec::value::<&str>(row, 0)?), row);
     }
     wanted
         .iter()
         .zip(&keys)
-        .map(|((_, fingerprint, now), key)| {
-            let Some(row) = kept.get(key.as_str()) else { return Ok(None) };
+        .map(|((asked, fingerprint, now), key)| {
+            let Some(row) = kept.get(&(asked.namespace, key.as_str())) else { return Ok(None) };
             if codec::time(row, 3)? <= *now {
                 return Ok(None);
             }
@@ -213,19 +218,19 @@ async fn remember_use(with: &Submitting, conn: &Conn, jobs: impl Iterator<Item =
         if let Some(known) = with.known_tasks.get(id)
             && until > known.used_until + TASK_USE_STEP
         {
-            news.insert(known.number, (id, until));
+            news.insert(known.number, (id, known, until));
         }
     }
     if news.is_empty() {
         return Ok(HashSet::new());
     }
-    let used: Vec<(i64, Timestamp)> = news.iter().map(|(number, (_, until))| (*number, *until)).collect();
+    let used: Vec<(i64, Timestamp)> = news.iter().map(|(number, (_, _, until))| (*number, *until)).collect();
     for (number, used_until) in tasks::use_tasks(conn, &used).await? {
-        if let Some((id, _)) = news.remove(&number) {
-            with.known_tasks.put(id, KnownTask { number, used_until });
+        if let Some((id, known, _)) = news.remove(&number) {
+            with.known_tasks.put(id, KnownTask { used_until, ..known });
         }
     }
-    let gone: HashSet<TaskId> = news.into_values().map(|(id, _)| id).collect();
+    let gone: HashSet<TaskId> = news.into_values().map(|(id, ..)| id).collect();
     gone.iter().for_each(|id| with.known_tasks.forget(*id));
     Ok(gone)
 }
@@ -259,14 +264,15 @@ async fn store(with: &Submitting, conn: &Arc<Conn>, calls: &[Call]) -> Done<()> 
 
 async fn keep_answers(conn: &Conn, mut kept: Vec<&IdempotentAnswer>) -> Done<Step> {
     // In order, so that two groups do not wait for each other.
-    kept.sort_by(|one, other| one.key.0.cmp(&other.key.0));
+    kept.sort_by(|one, other| one.key.cmp(&other.key));
     let earliest = kept.iter().map(|kept| kept.now.as_micros()).min().unwrap_or_default();
     let params: Vec<Param> = vec![
-        column(kept.iter().map(|kept| codec::text(&kept.key.0))),
+        column(kept.iter().map(|kept| codec::text(&kept.key.key))),
         column(kept.iter().map(|kept| kept.fingerprint.to_vec())),
         column(kept.iter().map(|kept| Blob(kept.answer.clone()))),
         column(kept.iter().map(|kept| kept.expires_at.as_micros())),
         Box::new(earliest),
+        column(kept.iter().map(|kept| namespace_number(kept.key.namespace))),
     ];
     Ok(Step::Prepared(conn.prepare(sql!("keep_answers")).await?, params))
 }
@@ -283,12 +289,16 @@ async fn insert_jobs(conn: &Conn, jobs: &[&NewJob], known: impl Fn(TaskId) -> Op
         column(jobs.iter().map(|job| shard_number(job.id.shard()))),
         column(jobs.iter().map(|job| i16::from(job.priority.get()))),
     ];
-    if jobs.iter().all(|job| job.tracing_id.is_none() && job.input.is_none() && job.source.is_none()) {
+    let is_plain = |job: &NewJob| {
+        job.tracing_id.is_none() && job.input.is_none() && job.source.is_none() && job.namespace.is_default()
+    };
+    if jobs.iter().all(|job| is_plain(job)) {
         return Ok(Step::Prepared(conn.prepare(sql!("insert_plain_jobs")).await?, params));
     }
     params.push(column(jobs.iter().map(|job| job.tracing_id.as_deref().map(codec::text))));
     params.push(column(jobs.iter().map(|job| job.input.clone().map(Blob))));
     params.push(column(jobs.iter().map(|job| job.source.map(|source| source.to_bytes().to_vec()))));
+    params.push(column(jobs.iter().map(|job| codec::namespace_or_none(job.namespace))));
     Ok(Step::Prepared(conn.prepare(sql!("insert_jobs")).await?, params))
 }
 

@@ -6,8 +6,8 @@ mod finished;
 mod hot;
 mod merge;
 
-use punctual_core::{JobId, Timestamp};
-use punctual_store::{Filter, JobPages, Order, Page, Position};
+use punctual_core::{JobId, NamespaceId, Timestamp};
+use punctual_store::{Filter, HotJob, JobPages, Order, Page, Position};
 use tokio_postgres::{Error, Row};
 
 pub(super) use self::due::{due, given_back};
@@ -44,52 +44,58 @@ pub(super) async fn jobs(
     filter: &Filter,
     position: Position,
 ) -> Result<(JobPages, Vec<Unreadable>), Trouble> {
-    let finished = FinishedList::prepare(conn, filter, position).await?;
-    if !filter.tables.has_hot() {
-        let rows = snapshot(conn, finished.steps(filter, position)).await?;
-        return Ok((JobPages { hot: Page::EMPTY, finished: finished.page(&rows, filter, position)? }, Vec::new()));
-    }
+    let mut finished = FinishedList::prepare(conn, filter, position).await?;
     let mut unreadable = Vec::new();
-    if let Some(tracing_id) = &filter.tracing_id {
-        let filters = filter.task.is_some() || filter.kind.is_some() || filter.queue.is_some();
-        let each = rows_of_each(1, filters, position.limit);
-        let mut steps = vec![traced(conn, tracing_id, filter, position, each).await?];
-        steps.extend(finished.steps(filter, position));
-        let mut rows = snapshot(conn, steps).await?;
-        let rest = rows.split_off(1);
-        let examined: Vec<_> = rows[0].iter().filter_map(|row| examine_hot(row, filter, &mut unreadable)).collect();
-        let hot = page(examined, rows[0].len() >= each, position.limit);
-        return Ok((JobPages { hot, finished: finished.page(&rest, filter, position)? }, unreadable));
-    }
-    let mut hot = HotList::prepare(conn, shard_count, filter, position).await?;
+    let tenant = filter.namespace.and_then(NamespaceId::or_none);
+    let mut hot = match filter.tables.has_hot() && filter.tracing_id.is_none() && tenant.is_none() {
+        true => Some(HotList::prepare(conn, shard_count, filter, position).await?),
+        false => None,
+    };
+    let is_narrowed = filter.task.is_some() || filter.kind.is_some() || filter.queue.is_some();
+    let filters = is_narrowed || (filter.tracing_id.is_some() && filter.namespace.is_some());
+    let each = rows_of_each(1, filters, position.limit);
     for _ in 0..READS_MAX {
-        let mut steps = hot.steps();
+        unreadable.clear();
+        let mut steps = match &hot {
+            Some(hot) => hot.steps(),
+            None if filter.tables.has_hot() => vec![indexed(conn, filter, position, each).await?],
+            None => Vec::new(),
+        };
+        let hot_steps = steps.len();
         steps.extend(finished.steps(filter, position));
         let mut rows = snapshot(conn, steps).await?;
-        let rest = rows.split_off(HotList::STEPS);
-        if let Some(page) = hot.page(&rows, filter, position, &mut unreadable)? {
-            let finished = finished.page(&rest, filter, position)?;
-            return Ok((JobPages { hot: page, finished }, unreadable));
+        let rest = rows.split_off(hot_steps);
+        let of_hot = match &mut hot {
+            Some(hot) => hot.page(&rows, filter, position, &mut unreadable)?,
+            None => Some(rows.first().map_or(Page::EMPTY, |rows| {
+                let examined = rows.iter().filter_map(|row| examine_hot(row, filter, &mut unreadable)).collect();
+                page(examined, rows.len() >= each, position.limit)
+            })),
+        };
+        let of_history = finished.page(&rest, filter, position)?;
+        if let (Some(hot), Some(of_history)) = (of_hot, of_history) {
+            return Ok((JobPages { hot, finished: of_history }, unreadable));
         }
     }
-    Err(Trouble::inconsistent(format!("{} jobs in a row have ids that cannot be read", READS_MAX * hot.each)))
+    let each = hot.map_or(each, |hot| hot.each);
+    Err(Trouble::inconsistent(format!("{} jobs in a row have ids that cannot be read", READS_MAX * each)))
 }
 
-/// Hot jobs with one tracing id. They have an index in order of id, so that moved ones need no list of their own.
-async fn traced(
-    conn: &Conn,
-    tracing_id: &str,
-    filter: &Filter,
-    position: Position,
-    each: usize,
-) -> Result<Step, Trouble> {
-    let text = match position.order {
-        Order::Ascending => sql!("list_hot_traced"),
-        Order::Descending => sql!("list_hot_traced_backwards"),
+/// Hot jobs with one tracing id, or of one namespace other than the default one. They have an index in order of id, so that
+/// moved ones need no list of their own.
+async fn indexed(conn: &Conn, filter: &Filter, position: Position, each: usize) -> Result<Step, Trouble> {
+    let text = match (&filter.tracing_id, position.order) {
+        (Some(_), Order::Ascending) => sql!("list_hot_traced"),
+        (Some(_), Order::Descending) => sql!("list_hot_traced_backwards"),
+        (None, Order::Ascending) => sql!("list_hot_of_namespace"),
+        (None, Order::Descending) => sql!("list_hot_of_namespace_backwards"),
     };
     let (low, high) = id_range(filter, position);
-    let params: Vec<Param> =
-        vec![Box::new(low), Box::new(high), Box::new(each as i64), Box::new(tracing_id.to_owned())];
+    let selector: Param = match &filter.tracing_id {
+        Some(tracing_id) => Box::new(tracing_id.clone()),
+        None => Box::new(filter.namespace.and_then(codec::namespace_or_none)),
+    };
+    let params: Vec<Param> = vec![Box::new(low), Box::new(high), Box::new(each as i64), selector];
     Ok(Step::Prepared(conn.prepare(text).await?, params))
 }
 
@@ -124,6 +130,18 @@ fn id_range(filter: &Filter, position: Position) -> (Uuid, Uuid) {
         }
     }
     (Uuid(low.to_be_bytes()), Uuid(high.to_be_bytes()))
+}
+
+/// Whether the row is of the namespace that is asked for.
+fn is_of(row: &Row, filter: &Filter, column: usize) -> Read<bool> {
+    match filter.namespace {
+        Some(wanted) => Ok(codec::namespace(row, column)? == wanted),
+        None => Ok(true),
+    }
+}
+
+fn is_in(namespace: Option<NamespaceId>, job: &HotJob) -> bool {
+    namespace.is_none_or(|namespace| namespace == job.namespace)
 }
 
 /// `column` holds the task's id, `kind` and the one after it what the task says.

@@ -8,7 +8,7 @@ mod submit;
 use std::sync::PoisonError;
 
 use async_trait::async_trait;
-use punctual_core::{JobId, JobKey, Timestamp};
+use punctual_core::{JobId, JobKey, NamespaceId, Timestamp};
 use punctual_store::{
     DueWindow, Filter, FinishedJob, HotJob, IdempotencyKey, JobPages, JobReads, JobRecord, LateOutcome, Page, Position,
     RerunRecord, Result, StoreError, Submission, Submit, Submitted, UNREADABLE_NAMED_MAX,
@@ -81,10 +81,16 @@ impl JobReads for PostgresStore {
         Ok(jobs)
     }
 
-    async fn given_back(&self, after: Option<JobKey>, until: Timestamp, limit: usize) -> Result<Page<HotJob, JobKey>> {
+    async fn given_back(
+        &self,
+        namespace: Option<NamespaceId>,
+        after: Option<JobKey>,
+        until: Timestamp,
+        limit: usize,
+    ) -> Result<Page<HotJob, JobKey>> {
         self.open()?;
         let conn = self.shared.people_reads.take().await?;
-        let (page, unreadable) = list::given_back(&conn, after, until, limit).await?;
+        let (page, unreadable) = list::given_back(&conn, namespace, after, until, limit).await?;
         conn.done();
         self.report_jobs(unreadable);
         Ok(page)

@@ -107,6 +107,7 @@ pub(super) fn read_hot(row: &Row) -> Read<HotJob> {
     let id = codec::job_id(row, column::ID)?;
     Ok(HotJob {
         key: JobKey { id, due_at: codec::time(row, column::DUE_AT)? },
+        namespace: codec::namespace(row, column::NAMESPACE)?,
         task: codec::task_id(row, column::TASK)?,
         priority: codec::priority(row, column::PRIORITY)?,
         counters: codec::counters(row, [column::NEXT_ATTEMPT, column::FAILURES, column::NODE_FAILURES])?,
@@ -125,6 +126,7 @@ pub(super) fn read_finished(row: &Row) -> Read<FinishedJob> {
     let was_moved = codec::value::<Option<i64>>(row, column::DUE_AT)?.is_some();
     Ok(FinishedJob {
         id,
+        namespace: codec::namespace(row, column::NAMESPACE)?,
         task: codec::task_id(row, column::TASK)?,
         priority: codec::priority(row, column::PRIORITY)?,
         counters: codec::counters(row, [column::NEXT_ATTEMPT, column::FAILURES, column::NODE_FAILURES])?,

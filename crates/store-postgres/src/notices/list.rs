@@ -1,13 +1,14 @@
 //! Rules, what waits, what ails and what was sent. Those that cannot be read take nothing from a page.
 
 use punctual_core::notice::{Notice, NoticeKind};
-use punctual_core::{JobId, Span, TaskId, Timestamp, hex};
+use punctual_core::{JobId, NamespaceId, Span, TaskId, Timestamp, hex};
 use punctual_store::{Ailing, DeliveryRow, RuleRow, WaitingNotice};
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use super::Done;
 use super::readable::{Readable, Table};
-use crate::codec::{self, Read, Uuid, rows_max};
+use crate::codec::{self, Read, Uuid, namespace_number, rows_max};
 use crate::connection::Conn;
 use crate::sql;
 
@@ -23,9 +24,9 @@ const READS_MAX: usize = 64;
 /// Sorts after every time and id.
 const LAST: (i64, Uuid) = (i64::MAX, Uuid([0xff; 16]));
 
-pub(super) async fn rules(conn: &Conn) -> Done<Readable<RuleRow>> {
+pub(super) async fn rules(conn: &Conn, namespace: Option<NamespaceId>) -> Done<Readable<RuleRow>> {
     let mut rules = Readable::default();
-    rules.extend(&RULES, &conn.query(sql!("rules"), &[]).await?)?;
+    rules.extend(&RULES, &conn.query(sql!("rules"), &[&namespace.map(namespace_number)]).await?)?;
     Ok(rules)
 }
 
@@ -53,11 +54,17 @@ pub(super) async fn ailing_of(conn: &Conn, tasks: Vec<TaskId>) -> Done<Readable<
     Ok(ailing)
 }
 
-pub(super) async fn ailing(conn: &Conn, limit: usize) -> Done<Readable<Ailing>> {
+pub(super) async fn ailing(conn: &Conn, namespace: Option<NamespaceId>, limit: usize) -> Done<Readable<Ailing>> {
     let (mut failed_at, mut task) = LAST;
     let mut ailing = Readable::default();
     for _ in 0..READS_MAX {
-        let rows = conn.query(sql!("ailing"), &[&rows_max(limit), &failed_at, &task]).await?;
+        let rows = match namespace.map(namespace_number) {
+            Some(namespace) => {
+                let wanted: [&(dyn ToSql + Sync); 4] = [&rows_max(limit), &failed_at, &task, &namespace];
+                conn.query(sql!("ailing_of_namespace"), &wanted).await?
+            }
+            None => conn.query(sql!("ailing"), &[&rows_max(limit), &failed_at, &task]).await?,
+        };
         let Some(last) = rows.last() else { break };
         (failed_at, task) = (codec::value(last, 2)?, codec::value(last, 0)?);
         ailing.extend(&AILING, &rows)?;
@@ -71,18 +78,21 @@ pub(super) async fn ailing(conn: &Conn, limit: usize) -> Done<Readable<Ailing>> 
 
 pub(super) async fn deliveries(
     conn: &Conn,
+    namespace: NamespaceId,
     rule: Option<String>,
     before: Option<(Timestamp, JobId)>,
     limit: usize,
 ) -> Done<Readable<DeliveryRow>> {
+    let namespace = namespace_number(namespace);
     let (mut at, mut job) = before.map_or(LAST, |(at, job)| (at.as_micros(), job.into()));
     let mut deliveries = Readable::default();
     for _ in 0..READS_MAX {
         let rows = match &rule {
             Some(rule) => {
-                conn.query(sql!("deliveries_of_rule"), &[&at, &job, &rows_max(limit), &codec::text(rule)]).await?
+                let wanted: [&(dyn ToSql + Sync); 5] = [&at, &job, &rows_max(limit), &codec::text(rule), &namespace];
+                conn.query(sql!("deliveries_of_rule"), &wanted).await?
             }
-            None => conn.query(sql!("deliveries"), &[&at, &job, &rows_max(limit)]).await?,
+            None => conn.query(sql!("deliveries"), &[&at, &job, &rows_max(limit), &namespace]).await?,
         };
         let Some(last) = rows.last() else { break };
         (at, job) = (codec::value(last, 1)?, codec::value(last, 2)?);
@@ -107,6 +117,7 @@ fn id(row: &Row, column: usize) -> Read<String> {
 
 pub(super) fn read_rule(row: &Row) -> Read<RuleRow> {
     Ok(RuleRow {
+        namespace: codec::namespace(row, 9)?,
         name: codec::value(row, 0)?,
         spec: codec::value(row, 1)?,
         revision: codec::value::<i32>(row, 2)? as u32,
@@ -147,6 +158,7 @@ fn read_ailing(row: &Row) -> Read<Ailing> {
 
 fn read_delivery(row: &Row) -> Read<DeliveryRow> {
     Ok(DeliveryRow {
+        namespace: codec::namespace(row, 5)?,
         rule: codec::value(row, 0)?,
         at: codec::time(row, 1)?,
         job: codec::job_id(row, 2)?,

@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
 use async_trait::async_trait;
-use punctual_core::{JobId, TaskId, Timestamp};
+use punctual_core::{JobId, NamespaceId, TaskId, Timestamp};
 use punctual_store::{
     Ailing, DeliveryRow, Dispatch, Dispatched, Notices, RULES_MAX, Result, RuleChange, RuleDeletion, RuleRow,
     RuleUpdate, StoreError, UNREADABLE_NAMED_MAX, WaitingNotice,
 };
 
 use self::readable::{Readable, Unreadable};
-use crate::codec::{self, Uuid, rows_max};
+use crate::codec::{self, Uuid, namespace_number, rows_max};
 use crate::connection::Conn;
 use crate::jobs::store_within;
 use crate::retention::SMALL_ROWS_MAX;
@@ -37,15 +37,15 @@ impl Notices for PostgresStore {
         Ok(change?)
     }
 
-    async fn delete_rule(&self, name: &str, expected: Option<u32>) -> Result<RuleDeletion> {
+    async fn delete_rule(&self, namespace: NamespaceId, name: &str, expected: Option<u32>) -> Result<RuleDeletion> {
         self.open()?;
         let conn = self.shared.people_reads.take().await?;
-        let name = codec::text(name);
-        let is_deleted =
-            conn.execute(sql!("delete_rule"), &[&name, &expected.map(|expected| expected as i32)]).await? == 1;
+        let (name, namespace) = (codec::text(name), namespace_number(namespace));
+        let expected = expected.map(|expected| expected as i32);
+        let is_deleted = conn.execute(sql!("delete_rule"), &[&name, &expected, &namespace]).await? == 1;
         let known = match is_deleted {
             true => None,
-            false => conn.query_opt(sql!("rule_revision"), &[&name]).await?,
+            false => conn.query_opt(sql!("rule_revision"), &[&name, &namespace]).await?,
         };
         conn.done();
         match known {
@@ -55,18 +55,18 @@ impl Notices for PostgresStore {
         }
     }
 
-    async fn rules(&self) -> Result<Vec<RuleRow>> {
+    async fn rules(&self, namespace: Option<NamespaceId>) -> Result<Vec<RuleRow>> {
         self.open()?;
         let conn = self.shared.owner_reads.take().await?;
-        let rules = list::rules(&conn).await?;
+        let rules = list::rules(&conn, namespace).await?;
         conn.done();
         Ok(self.readable_rows(rules))
     }
 
-    async fn rule(&self, name: &str) -> Result<Option<RuleRow>> {
+    async fn rule(&self, namespace: NamespaceId, name: &str) -> Result<Option<RuleRow>> {
         self.open()?;
         let conn = self.shared.people_reads.take().await?;
-        let row = conn.query_opt(sql!("rule"), &[&codec::text(name)]).await?;
+        let row = conn.query_opt(sql!("rule"), &[&codec::text(name), &namespace_number(namespace)]).await?;
         conn.done();
         Ok(row.as_ref().map(list::read_rule).transpose()?)
     }
@@ -98,23 +98,24 @@ impl Notices for PostgresStore {
         Ok(self.readable_rows(ailing))
     }
 
-    async fn ailing(&self, limit: usize) -> Result<Vec<Ailing>> {
+    async fn ailing(&self, namespace: Option<NamespaceId>, limit: usize) -> Result<Vec<Ailing>> {
         self.open()?;
         let conn = self.shared.people_reads.take().await?;
-        let ailing = list::ailing(&conn, limit).await?;
+        let ailing = list::ailing(&conn, namespace, limit).await?;
         conn.done();
         Ok(self.readable_rows(ailing))
     }
 
     async fn deliveries(
         &self,
+        namespace: NamespaceId,
         rule: Option<String>,
         before: Option<(Timestamp, JobId)>,
         limit: usize,
     ) -> Result<Vec<DeliveryRow>> {
         self.open()?;
         let conn = self.shared.people_reads.take().await?;
-        let deliveries = list::deliveries(&conn, rule, before, limit).await?;
+        let deliveries = list::deliveries(&conn, namespace, rule, before, limit).await?;
         conn.done();
         Ok(self.readable_rows(deliveries))
     }
@@ -137,20 +138,21 @@ impl PostgresStore {
 /// In a transaction, to be rolled back unless it is done.
 async fn put_rule(conn: &Conn, row: &RuleRow, expected: Option<u32>) -> Done<RuleChange> {
     let (name, spec) = (codec::text(&row.name), codec::text(&row.spec));
+    let namespace = namespace_number(row.namespace);
     let (at, who) = (row.changed.at.as_micros(), codec::text(&row.changed.who));
     conn.run("BEGIN").await?;
     conn.query(sql!("lock_count"), &[&"rules"]).await?;
-    let known = conn.query_opt(sql!("rule_revision"), &[&name]).await?;
+    let known = conn.query_opt(sql!("rule_revision"), &[&name, &namespace]).await?;
     let revision = known.as_ref().map(|row| codec::value::<i32>(row, 0)).transpose()?.unwrap_or(0) as u32;
     if expected.is_some_and(|expected| expected != revision) {
         return Ok(RuleChange::Conflict { revision });
     }
     let next = revision + 1;
     let changed = match known {
-        Some(_) => conn.execute(sql!("update_rule"), &[&name, &spec, &at, &who, &(next as i32)]).await?,
+        Some(_) => conn.execute(sql!("update_rule"), &[&name, &spec, &at, &who, &(next as i32), &namespace]).await?,
         None => {
             let (most, version) = (rows_max(RULES_MAX), row.version as i64);
-            conn.execute(sql!("insert_rule"), &[&name, &spec, &at, &who, &most, &version]).await?
+            conn.execute(sql!("insert_rule"), &[&name, &spec, &at, &who, &most, &version, &namespace]).await?
         }
     };
     if changed == 0 {
@@ -188,11 +190,12 @@ async fn update_rules(conn: &Conn, mut rules: Vec<RuleUpdate>) -> Done<bool> {
     if rules.is_empty() {
         return Ok(true);
     }
-    rules.sort_by(|one, other| one.name.cmp(&other.name));
+    rules.sort_by(|one, other| (one.namespace, &one.name).cmp(&(other.namespace, &other.name)));
     let names: Vec<String> = rules.iter().map(|rule| codec::text(&rule.name)).collect();
     let versions: Vec<i64> = rules.iter().map(|rule| rule.version as i64).collect();
     let states: Vec<Option<String>> = rules.iter().map(|rule| rule.state.as_deref().map(codec::text)).collect();
-    Ok(conn.execute(sql!("update_rules"), &[&names, &versions, &states]).await? == rules.len() as u64)
+    let namespaces: Vec<i32> = rules.iter().map(|rule| namespace_number(rule.namespace)).collect();
+    Ok(conn.execute(sql!("update_rules"), &[&names, &versions, &states, &namespaces]).await? == rules.len() as u64)
 }
 
 async fn keep_ailing(conn: &Conn, ailing: Vec<Ailing>) -> Done<()> {
@@ -228,7 +231,8 @@ async fn keep_deliveries(conn: &Conn, deliveries: &[DeliveryRow]) -> Done<()> {
     let jobs: Vec<Uuid> = deliveries.iter().map(|row| Uuid::from(row.job)).collect();
     let events: Vec<i32> = deliveries.iter().map(|row| row.events as i32).collect();
     let summaries: Vec<String> = deliveries.iter().map(|row| codec::text(&row.summary)).collect();
-    conn.execute(sql!("keep_deliveries"), &[&rules, &at, &jobs, &events, &summaries]).await?;
+    let namespaces: Vec<i32> = deliveries.iter().map(|row| namespace_number(row.namespace)).collect();
+    conn.execute(sql!("keep_deliveries"), &[&rules, &at, &jobs, &events, &summaries, &namespaces]).await?;
     Ok(())
 }
 

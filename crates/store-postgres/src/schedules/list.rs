@@ -35,7 +35,9 @@ pub(super) async fn schedules(
     let prefix = codec::text(filter.prefix.as_deref().unwrap_or_default());
     let end = end_of_prefix(&prefix);
     let (examined, sent) = (rows_max(rows_to_examine(filter.is_paused.is_some(), limit)), rows_max(limit + 1));
-    let mut params: Vec<&(dyn ToSql + Sync)> = vec![&after, &prefix, &end, &examined, &filter.is_paused, &sent];
+    let namespace = codec::namespace_number(filter.namespace);
+    let mut params: Vec<&(dyn ToSql + Sync)> =
+        vec![&after, &prefix, &end, &examined, &filter.is_paused, &sent, &namespace];
     let task = filter.task.map(Uuid::from);
     let rows = match &task {
         None => conn.query(sql!("list_schedules"), &params).await?,
@@ -44,7 +46,7 @@ pub(super) async fn schedules(
             conn.query(sql!("list_schedules_of_task"), &params).await?
         }
     };
-    page(&rows, 20, limit, read_schedule, |row| codec::value(row, 1))
+    page(&rows, 21, limit, read_schedule, |row| codec::value(row, 1))
 }
 
 pub(super) async fn occurrences(

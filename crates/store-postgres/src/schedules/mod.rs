@@ -8,7 +8,7 @@ mod read;
 
 use async_trait::async_trait;
 use punctual_core::schedule::{OccurrenceRow, ScheduleChange, ScheduleRow, StoredCalendar};
-use punctual_core::{ScheduleId, ShardId, TaskId, Timestamp};
+use punctual_core::{NamespaceId, ScheduleId, ShardId, TaskId, Timestamp};
 use punctual_store::{
     CalendarDeletion, CalendarUpdate, LoadedRow, OccurrenceFilter, Order, Result, ScheduleFilter, Schedules,
     ShardSchedules,
@@ -52,10 +52,10 @@ impl Schedules for PostgresStore {
         Ok(row)
     }
 
-    async fn schedule_ids(&self, names: Vec<String>) -> Result<Vec<(String, ScheduleId)>> {
+    async fn schedule_ids(&self, namespace: NamespaceId, names: Vec<String>) -> Result<Vec<(String, ScheduleId)>> {
         self.open()?;
         let conn = self.shared.people_reads.take().await?;
-        let ids = read::ids(&conn, &names).await?;
+        let ids = read::ids(&conn, namespace, &names).await?;
         conn.done();
         Ok(ids)
     }
@@ -115,26 +115,31 @@ impl Schedules for PostgresStore {
         Ok(update?)
     }
 
-    async fn delete_calendar(&self, name: &str, expected: Option<u32>) -> Result<CalendarDeletion> {
+    async fn delete_calendar(
+        &self,
+        namespace: NamespaceId,
+        name: &str,
+        expected: Option<u32>,
+    ) -> Result<CalendarDeletion> {
         self.open()?;
         let conn = self.shared.people_reads.take().await?;
-        let deletion = calendars::delete(&conn, name, expected).await?;
+        let deletion = calendars::delete(&conn, namespace, name, expected).await?;
         conn.done();
         Ok(deletion)
     }
 
-    async fn calendar(&self, name: &str) -> Result<Option<StoredCalendar>> {
+    async fn calendar(&self, namespace: NamespaceId, name: &str) -> Result<Option<StoredCalendar>> {
         self.open()?;
         let conn = self.shared.people_reads.take().await?;
-        let calendar = calendars::one(&conn, name).await?;
+        let calendar = calendars::one(&conn, namespace, name).await?;
         conn.done();
         Ok(calendar)
     }
 
-    async fn calendars(&self) -> Result<Vec<StoredCalendar>> {
+    async fn calendars(&self, namespace: Option<NamespaceId>) -> Result<Vec<StoredCalendar>> {
         self.open()?;
         let conn = self.shared.owner_reads.take().await?;
-        let calendars = calendars::all(&conn).await?;
+        let calendars = calendars::all(&conn, namespace).await?;
         conn.done();
         Ok(calendars)
     }
@@ -149,7 +154,7 @@ impl Schedules for PostgresStore {
 
     async fn schedules_with_calendars(
         &self,
-        names: Vec<String>,
+        names: Vec<(NamespaceId, String)>,
         after: Option<ScheduleId>,
         limit: usize,
     ) -> Result<Vec<LoadedRow>> {

@@ -6,7 +6,7 @@ use punctual_core::schedule::{
     By, ChangeKind, Marks, OccurrenceRow, Pause, ScheduleChange, ScheduleEdit, ScheduleRow, ScheduleState, Source,
     Verdict,
 };
-use punctual_core::{JobId, ScheduleId, ShardId, TaskId, Timestamp};
+use punctual_core::{JobId, NamespaceId, ScheduleId, ShardId, TaskId, Timestamp};
 use punctual_store::{LoadedRow, ShardSchedules};
 use tokio_postgres::Row;
 
@@ -66,13 +66,13 @@ pub(super) async fn one(conn: &Conn, id: ScheduleId) -> Done<Option<ScheduleRow>
     let row = conn.query_opt(sql!("schedule"), &[&shard_number(id.shard()), &Uuid::from(id)]).await?;
     let Some(row) = row else { return Ok(None) };
     let mut schedule = read_schedule(&row)?;
-    schedule.edit.input = codec::bytes(&row, 20)?;
+    schedule.edit.input = codec::bytes(&row, 21)?;
     Ok(Some(schedule))
 }
 
-pub(super) async fn ids(conn: &Conn, names: &[String]) -> Done<Vec<(String, ScheduleId)>> {
+pub(super) async fn ids(conn: &Conn, namespace: NamespaceId, names: &[String]) -> Done<Vec<(String, ScheduleId)>> {
     let names: Vec<String> = names.iter().map(|name| codec::text(name)).collect();
-    let rows = conn.query(sql!("schedule_ids"), &[&names]).await?;
+    let rows = conn.query(sql!("schedule_ids"), &[&names, &codec::namespace_number(namespace)]).await?;
     rows.iter().map(|row| Ok((codec::value(row, 0)?, codec::schedule_id(row, 1)?))).collect()
 }
 
@@ -97,11 +97,12 @@ fn read_change(row: &Row) -> Read<ScheduleChange> {
     })
 }
 
-/// The first fifteen columns of everything that answers schedules.
+/// The first sixteen columns of everything that answers schedules.
 pub(super) fn read_loaded(row: &Row) -> Read<LoadedRow> {
     let has_priority = codec::value::<Option<i16>>(row, 4)?.is_some();
     Ok(LoadedRow {
         id: codec::schedule_id(row, 0)?,
+        namespace: codec::namespace(row, 15)?,
         name: codec::value(row, 1)?,
         task: codec::task_id(row, 2)?,
         spec: Arc::from(codec::value::<&str>(row, 3)?),
@@ -127,20 +128,21 @@ fn read_state(row: &Row) -> Read<ScheduleState> {
     })
 }
 
-/// The first twenty columns of `schedule` and the lists; without the input.
+/// The first twenty-one columns of `schedule` and the lists; without the input.
 pub(super) fn read_schedule(row: &Row) -> Read<ScheduleRow> {
-    let LoadedRow { id, name, task, spec, priority, has_input: _, state } = read_loaded(row)?;
-    let calendars = match codec::value::<Option<&str>>(row, 15)? {
-        Some(text) => serde_json::from_str(text).map_err(|error| codec::unreadable(row, 15, &error.to_string()))?,
+    let LoadedRow { id, namespace, name, task, spec, priority, has_input: _, state } = read_loaded(row)?;
+    let calendars = match codec::value::<Option<&str>>(row, 16)? {
+        Some(text) => serde_json::from_str(text).map_err(|error| codec::unreadable(row, 16, &error.to_string()))?,
         None => Vec::new(),
     };
     Ok(ScheduleRow {
         id,
+        namespace,
         name,
         edit: ScheduleEdit { task, spec, calendars, priority, input: None },
         state,
-        created: By { at: codec::time(row, 16)?, who: codec::value(row, 17)? },
-        changed: By { at: codec::time(row, 18)?, who: codec::value(row, 19)? },
+        created: By { at: codec::time(row, 17)?, who: codec::value(row, 18)? },
+        changed: By { at: codec::time(row, 19)?, who: codec::value(row, 20)? },
     })
 }
 

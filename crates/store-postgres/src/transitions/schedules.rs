@@ -14,7 +14,7 @@ use punctual_core::{ScheduleId, ShardId, Timestamp};
 use super::columns::Statement;
 use super::decide;
 use super::named::{Named, Step, Unfit};
-use crate::codec::{self, Uuid, shard_number};
+use crate::codec::{self, Uuid, namespace_number, shard_number};
 use crate::pipeline::{Blob, Param, column};
 use crate::sql;
 use crate::trouble::Trouble;
@@ -172,7 +172,7 @@ fn add(run: &[&(usize, &ScheduleRow)], wanted: &mut Vec<Statement>) {
     let mut rows: Vec<&ScheduleRow> = run.iter().map(|(_, row)| *row).collect();
     // In one order, so that two who store the same names do not wait for each other. Of two with one name
     // the first stays first.
-    rows.sort_by(|one, other| one.name.cmp(&other.name));
+    rows.sort_by(|one, other| (one.namespace, &one.name).cmp(&(other.namespace, &other.name)));
     let named = Named::Schedules(run.iter().map(|(place, row)| (*place, row.id)).collect());
     wanted.push(Statement { text: sql!("add_schedules"), params: add_columns(&rows), named });
     use_calendars(rows.iter().map(|row| (row.id, &row.edit)), wanted);
@@ -202,6 +202,7 @@ fn add_columns(rows: &[&ScheduleRow]) -> Vec<Param> {
     params.push(column(each().map(|row| row.state.runs as i32)));
     params.extend(by_columns(each().map(|row| &row.created)));
     params.extend(by_columns(each().map(|row| &row.changed)));
+    params.push(column(each().map(|row| namespace_number(row.namespace))));
     params
 }
 

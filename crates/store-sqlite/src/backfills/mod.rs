@@ -4,7 +4,7 @@ mod row;
 mod write;
 
 use async_trait::async_trait;
-use punctual_core::{BackfillId, ScheduleId, Timestamp};
+use punctual_core::{BackfillId, NamespaceId, ScheduleId, Timestamp};
 use punctual_store::{BackfillRow, BackfillRun, BackfillStep, Backfilled, Backfills, Result, Stepped};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
@@ -26,6 +26,7 @@ impl Backfills for SqliteStore {
 
     async fn list_backfills(
         &self,
+        namespace: NamespaceId,
         schedule: Option<ScheduleId>,
         before: Option<BackfillId>,
         limit: usize,
@@ -34,10 +35,10 @@ impl Backfills for SqliteStore {
         let limit = limit as i64;
         let list = move |conn: &Connection| match schedule {
             Some(schedule) => {
-                let wanted = params![before, limit, schedule.to_bytes()];
+                let wanted = params![before, limit, schedule.to_bytes(), namespace.0];
                 rows(conn, sql!("list_backfills_of_schedule"), wanted, row::read_backfill)
             }
-            None => rows(conn, sql!("list_backfills"), params![before, limit], row::read_backfill),
+            None => rows(conn, sql!("list_backfills"), params![before, limit, namespace.0], row::read_backfill),
         };
         self.shared.people_reads.read(list).await
     }

@@ -10,6 +10,7 @@ use crate::codec;
 pub(super) fn read_backfill(row: &Row<'_>) -> rusqlite::Result<BackfillRow> {
     Ok(BackfillRow {
         id: codec::backfill_id(row, 0)?,
+        namespace: codec::namespace(row, 18)?,
         schedule: codec::schedule_id(row, 1)?,
         schedule_name: row.get(2)?,
         spec: row.get(3)?,

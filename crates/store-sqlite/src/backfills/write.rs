@@ -14,7 +14,7 @@ pub(super) fn add(conn: &Connection, row: &BackfillRow) -> Result<bool, Failure>
     if running >= BACKFILLS_MAX as i64 {
         return Ok(false);
     }
-    let BackfillRow { id, schedule, schedule_name, spec, created, version, progress } = row;
+    let BackfillRow { id, namespace, schedule, schedule_name, spec, created, version, progress } = row;
     let BackfillProgress { state, reached, total, made, passed_over, succeeded, failed, cancelled, ended, note } =
         progress;
     conn.prepare_cached(sql!("insert_backfill"))?.execute(params![
@@ -35,7 +35,8 @@ pub(super) fn add(conn: &Connection, row: &BackfillRow) -> Result<bool, Failure>
         cancelled,
         ended.as_ref().map(|ended| ended.at.as_micros()),
         ended.as_ref().map(|ended| &ended.who),
-        note
+        note,
+        namespace.0
     ])?;
     Ok(true)
 }

@@ -1,7 +1,7 @@
 //! Lists of jobs, in pages. A page ends when it is full or when so many rows were
 //! examined that a filter which matches little would hold a connection too long.
 
-use punctual_core::{JobId, JobKey, JobState, Timestamp};
+use punctual_core::{JobId, JobKey, JobState, NamespaceId, Timestamp};
 use punctual_store::columns::{finished_job, hot_job};
 use punctual_store::{DueWindow, Filter, FinishedJob, HotJob, JobPages, Order, Page, Position, codes};
 use rusqlite::types::Value;
@@ -48,11 +48,13 @@ fn hot(
         Order::Ascending => ("ORDER BY job.due_at, job.id", "ORDER BY job.id"),
         Order::Descending => ("ORDER BY job.due_at DESC, job.id DESC", "ORDER BY job.id DESC"),
     };
-    // A tracing id has an index in order of id, moved or not.
-    let lists = if filter.tracing_id.is_some() { 0 } else { shard_count };
+    // Tracing ids and namespaces other than the default one have indexes in order of id, moved or not.
+    let tenant = filter.namespace.and_then(NamespaceId::or_none);
+    let lists = if filter.tracing_id.is_some() || tenant.is_some() { 0 } else { shard_count };
     let mut statements = prepare(conn, &concat_order(sql!("list_hot"), in_place), usize::from(lists))?;
     let mut moved = conn.prepare_cached(&match filter.tracing_id {
         Some(_) => concat_order(sql!("list_hot_traced"), by_id),
+        None if tenant.is_some() => concat_order(sql!("list_hot_of_namespace"), by_id),
         None => concat_order(sql!("list_moved"), by_id),
     })?;
     let mut cursors = Vec::with_capacity(usize::from(lists) + 1);
@@ -60,9 +62,10 @@ fn hot(
         cursors.push(statement.query(params![shard, low.0, low.1, high.0, high.1])?);
     }
     let (low, high) = id_range(filter, position);
-    cursors.push(match &filter.tracing_id {
-        Some(tracing_id) => moved.query(params![low, high, tracing_id])?,
-        None => moved.query(params![low, high])?,
+    cursors.push(match (&filter.tracing_id, tenant) {
+        (Some(tracing_id), _) => moved.query(params![low, high, tracing_id])?,
+        (None, Some(namespace)) => moved.query(params![low, high, namespace])?,
+        (None, None) => moved.query(params![low, high])?,
     });
     let mut unreadable = Vec::new();
     let read = |row: &Row<'_>| {
@@ -101,7 +104,7 @@ pub(super) fn due(
     let read = |row: &Row<'_>| {
         let Some(key) = read_key(row, &mut unreadable) else { return Ok(None) };
         let job = read_hot(row).map_err(|error| unreadable.push((Some(key.id), error)));
-        Ok(Some((key, job.ok())))
+        Ok(Some((key, job.ok().filter(|job| is_in(window.namespace, job)))))
     };
     let page = Merge { cursors, order: Order::Ascending, read }.page(limit)?;
     Ok((page, unreadable))
@@ -114,12 +117,14 @@ fn read_key(row: &Row<'_>, unreadable: &mut Vec<Unreadable>) -> Option<JobKey> {
 }
 
 fn examine_hot(row: &Row<'_>, filter: &Filter) -> rusqlite::Result<Option<HotJob>> {
-    if fits_task(row, filter, hot_job::TASK, hot_job::COUNT)? { read_hot(row).map(Some) } else { Ok(None) }
+    let fits = is_of(row, filter, hot_job::NAMESPACE)? && fits_task(row, filter, hot_job::TASK, hot_job::COUNT)?;
+    if fits { read_hot(row).map(Some) } else { Ok(None) }
 }
 
 /// Also what cannot be read, and is left out.
 pub(super) fn given_back(
     conn: &Connection,
+    namespace: Option<NamespaceId>,
     after: Option<JobKey>,
     until: Timestamp,
     limit: usize,
@@ -139,7 +144,7 @@ pub(super) fn given_back(
             read_hot(row)
         });
         match job {
-            Ok(job) => page.rows.push(job),
+            Ok(job) => page.rows.extend(Some(job).filter(|job| is_in(namespace, job))),
             Err(error) => unreadable.push((codec::job_id(row, hot_job::ID).ok(), error)),
         }
     }
@@ -155,11 +160,17 @@ fn finished(conn: &Connection, filter: &Filter, position: Position) -> Result<Pa
         Order::Ascending => "ORDER BY history.id",
         Order::Descending => "ORDER BY history.id DESC",
     };
-    // The tracing id; the states to merge, when they are few and rare; then the task; then everything.
+    // The tracing id; a task of a tenant, or the tenant, so that others are not looked at; the states to merge, when they are
+    // few and rare; then the task; then everything.
+    let tenant = filter.namespace.and_then(NamespaceId::or_none);
     let unsuccessful = !filter.states.is_empty() && !filter.states.contains(&JobState::Succeeded);
     let (text, selectors): (_, Vec<Value>) = if let Some(tracing_id) = &filter.tracing_id {
         (sql!("list_finished_traced"), vec![Value::Text(tracing_id.clone())])
-    } else if unsuccessful {
+    } else if let Some(namespace) = tenant
+        && filter.task.is_none()
+    {
+        (sql!("list_finished_of_namespace"), vec![Value::Integer(namespace.into())])
+    } else if unsuccessful && tenant.is_none() {
         let mut codes: Vec<_> = filter.states.iter().filter_map(|&state| codes::state_code(state)).collect();
         codes.sort_unstable();
         codes.dedup();
@@ -186,7 +197,9 @@ fn finished(conn: &Connection, filter: &Filter, position: Position) -> Result<Pa
     let read = |row: &Row<'_>| {
         let id = codec::job_id(row, finished_job::ID)?;
         let state_fits = filter.states.is_empty() || filter.states.contains(&codec::state(row, finished_job::STATE)?);
-        let fits = state_fits && fits_task(row, filter, finished_job::TASK, finished_job::COUNT)?;
+        let fits = state_fits
+            && is_of(row, filter, finished_job::NAMESPACE)?
+            && fits_task(row, filter, finished_job::TASK, finished_job::COUNT)?;
         Ok(Some((id, if fits { Some(read_finished(row)?) } else { None })))
     };
     Merge { cursors, order: position.order, read }.page(position.limit)
@@ -232,6 +245,18 @@ fn fits_task(row: &Row<'_>, filter: &Filter, column: usize, kind: usize) -> rusq
         None => true,
     };
     Ok(task_fits && says(row, kind, &filter.kind)? && says(row, kind + 1, &filter.queue)?)
+}
+
+/// Whether the row is of the namespace that is asked for.
+fn is_of(row: &Row<'_>, filter: &Filter, column: usize) -> rusqlite::Result<bool> {
+    match filter.namespace {
+        Some(wanted) => Ok(codec::namespace(row, column)? == wanted),
+        None => Ok(true),
+    }
+}
+
+fn is_in(namespace: Option<NamespaceId>, job: &HotJob) -> bool {
+    namespace.is_none_or(|namespace| namespace == job.namespace)
 }
 
 fn says(row: &Row<'_>, column: usize, wanted: &Option<String>) -> rusqlite::Result<bool> {

@@ -7,7 +7,7 @@ mod submit;
 use std::sync::PoisonError;
 
 use async_trait::async_trait;
-use punctual_core::{JobId, JobKey, Timestamp};
+use punctual_core::{JobId, JobKey, NamespaceId, Timestamp};
 use punctual_store::{
     DueWindow, Filter, FinishedJob, HotJob, IdempotencyKey, JobPages, JobReads, JobRecord, LateOutcome, Page, Position,
     RerunRecord, Result, Submission, Submit, Submitted, UNREADABLE_NAMED_MAX,
@@ -73,8 +73,14 @@ impl JobReads for SqliteStore {
         Ok(page)
     }
 
-    async fn given_back(&self, after: Option<JobKey>, until: Timestamp, limit: usize) -> Result<Page<HotJob, JobKey>> {
-        let read = move |conn: &Connection| list::given_back(conn, after, until, limit);
+    async fn given_back(
+        &self,
+        namespace: Option<NamespaceId>,
+        after: Option<JobKey>,
+        until: Timestamp,
+        limit: usize,
+    ) -> Result<Page<HotJob, JobKey>> {
+        let read = move |conn: &Connection| list::given_back(conn, namespace, after, until, limit);
         let (page, unreadable) = self.shared.people_reads.read(read).await?;
         self.report_jobs(unreadable);
         Ok(page)

@@ -107,6 +107,7 @@ pub(super) fn read_hot(row: &Row<'_>) -> rusqlite::Result<HotJob> {
     let id = codec::job_id(row, column::ID)?;
     Ok(HotJob {
         key: JobKey { id, due_at: codec::time(row, column::DUE_AT)? },
+        namespace: codec::namespace(row, column::NAMESPACE)?,
         task: codec::task_id(row, column::TASK)?,
         priority: codec::priority(row, column::PRIORITY)?,
         counters: codec::counters(row, [column::NEXT_ATTEMPT, column::FAILURES, column::NODE_FAILURES])?,
@@ -124,6 +125,7 @@ pub(super) fn read_finished(row: &Row<'_>) -> rusqlite::Result<FinishedJob> {
     let id = codec::job_id(row, column::ID)?;
     Ok(FinishedJob {
         id,
+        namespace: codec::namespace(row, column::NAMESPACE)?,
         task: codec::task_id(row, column::TASK)?,
         priority: codec::priority(row, column::PRIORITY)?,
         counters: codec::counters(row, [column::NEXT_ATTEMPT, column::FAILURES, column::NODE_FAILURES])?,

@@ -26,10 +26,11 @@ pub(super) fn run(db: &mut Db, submission: &Submission, shard_count: u16) -> Res
     use_tasks(db, jobs)?;
     if let Some(kept) = idempotency {
         db.conn.prepare_cached(sql!("keep_answer"))?.execute(params![
-            kept.key.0,
+            kept.key.key,
             kept.fingerprint,
             &kept.answer[..],
-            kept.expires_at.as_micros()
+            kept.expires_at.as_micros(),
+            kept.key.namespace.0
         ])?;
     }
     Ok(Submitted::Done)
@@ -50,14 +51,19 @@ fn expect_few(jobs: &[NewJob]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Of the tasks of jobs. One that is not there, or a shard that is not, refuses them.
+/// Of the tasks of jobs. One that is not there, or is in another namespace, refuses them, and so does a shard that is not
+/// there.
 fn numbers(db: &mut Db, jobs: &[NewJob], shard_count: u16) -> Result<Vec<i64>, Failure> {
     let mut tasks = Vec::with_capacity(jobs.len());
     for job in jobs {
         if job.id.shard().0 >= shard_count {
             return Err(Failure::inconsistent(format!("{} is of shard {}, of {shard_count}", job.id, job.id.shard())));
         }
-        tasks.push(db.known_task(job.task)?.number);
+        let known = db.known_task(job.task)?;
+        if known.namespace != job.namespace {
+            return Err(Failure::inconsistent(format!("{} is not in the namespace of {}", job.id, job.task)));
+        }
+        tasks.push(known.number);
     }
     Ok(tasks)
 }
@@ -77,7 +83,9 @@ pub(super) fn answered_before(
 ) -> Result<Option<Submitted>, Failure> {
     let kept = conn
         .prepare_cached(sql!("idempotent_answer"))?
-        .query_row(params![key.0, now.as_micros()], |row| Ok((row.get::<_, [u8; 32]>(0)?, row.get::<_, Vec<u8>>(1)?)))
+        .query_row(params![key.key, now.as_micros(), key.namespace.0], |row| {
+            Ok((row.get::<_, [u8; 32]>(0)?, row.get::<_, Vec<u8>>(1)?))
+        })
         .optional()?;
     Ok(kept.map(
         |(of, answer)| {
@@ -99,7 +107,8 @@ fn insert(db: &Db, jobs: &[NewJob], tasks: &[i64]) -> Result<(), Failure> {
             job.submitted_at.as_micros(),
             job.tracing_id,
             job.source.map(Source::to_bytes),
-            job.input.as_deref()
+            job.input.as_deref(),
+            job.namespace.or_none()
         ])?;
     }
     Ok(())

@@ -30,8 +30,8 @@ fn fits(conn: &Connection, dispatch: &Dispatch) -> Result<bool, Failure> {
             return Ok(false);
         }
     }
-    for RuleUpdate { name, version, .. } in &dispatch.rules {
-        if rules::numbers(conn, name)?.map(|known| known.version) != Some(*version) {
+    for RuleUpdate { namespace, name, version, .. } in &dispatch.rules {
+        if rules::numbers(conn, *namespace, name)?.map(|known| known.version) != Some(*version) {
             return Ok(false);
         }
     }
@@ -48,8 +48,8 @@ fn take(conn: &Connection, taken: &[i64]) -> Result<(), Failure> {
 
 fn update(conn: &Connection, rules: &[RuleUpdate]) -> Result<(), Failure> {
     let mut statement = conn.prepare_cached(sql!("update_rule"))?;
-    for RuleUpdate { name, version, state } in rules {
-        statement.execute(params![name, *version as i64, state])?;
+    for RuleUpdate { namespace, name, version, state } in rules {
+        statement.execute(params![name, *version as i64, state, namespace.0])?;
     }
     Ok(())
 }
@@ -68,8 +68,8 @@ fn ail(conn: &Connection, dispatch: &Dispatch) -> Result<(), Failure> {
 
 fn deliver(conn: &Connection, deliveries: &[DeliveryRow]) -> Result<(), Failure> {
     let mut statement = conn.prepare_cached(sql!("insert_delivery"))?;
-    for DeliveryRow { rule, at, job, events, summary } in deliveries {
-        statement.execute(params![at.as_micros(), job.to_bytes(), rule, events, summary])?;
+    for DeliveryRow { namespace, rule, at, job, events, summary } in deliveries {
+        statement.execute(params![at.as_micros(), job.to_bytes(), rule, events, summary, namespace.0])?;
     }
     Ok(())
 }

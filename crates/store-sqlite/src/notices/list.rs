@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use punctual_core::notice::{Notice, NoticeKind};
-use punctual_core::{JobId, Span, TaskId, Timestamp};
+use punctual_core::{JobId, NamespaceId, Span, TaskId, Timestamp};
 use punctual_store::{Ailing, DeliveryRow, WaitingNotice};
 use rusqlite::types::Type;
 use rusqlite::{Connection, Row, params};
@@ -50,9 +50,15 @@ pub(super) fn ailing_of(conn: &Connection, tasks: Vec<TaskId>) -> Result<Readabl
     Ok(all)
 }
 
-pub(super) fn ailing(conn: &Connection, limit: usize) -> Result<Readable<Ailing>, Failure> {
-    let mut statement = conn.prepare_cached(sql!("ailing"))?;
-    AILING.first(limit, statement.query([])?)
+pub(super) fn ailing(
+    conn: &Connection,
+    namespace: Option<NamespaceId>,
+    limit: usize,
+) -> Result<Readable<Ailing>, Failure> {
+    match namespace {
+        Some(namespace) => AILING.first(limit, conn.prepare_cached(sql!("ailing_of_namespace"))?.query([namespace.0])?),
+        None => AILING.first(limit, conn.prepare_cached(sql!("ailing"))?.query([])?),
+    }
 }
 
 fn read_ailing(row: &Row<'_>) -> rusqlite::Result<Ailing> {
@@ -66,6 +72,7 @@ fn read_ailing(row: &Row<'_>) -> rusqlite::Result<Ailing> {
 
 pub(super) fn deliveries(
     conn: &Connection,
+    namespace: NamespaceId,
     rule: Option<&str>,
     before: Option<(Timestamp, JobId)>,
     limit: usize,
@@ -74,17 +81,18 @@ pub(super) fn deliveries(
     match rule {
         Some(rule) => {
             let mut statement = conn.prepare_cached(sql!("deliveries_of_rule"))?;
-            DELIVERIES.first(limit, statement.query(params![at, job, rule])?)
+            DELIVERIES.first(limit, statement.query(params![at, job, rule, namespace.0])?)
         }
         None => {
             let mut statement = conn.prepare_cached(sql!("deliveries"))?;
-            DELIVERIES.first(limit, statement.query(params![at, job])?)
+            DELIVERIES.first(limit, statement.query(params![at, job, namespace.0])?)
         }
     }
 }
 
 fn read_delivery(row: &Row<'_>) -> rusqlite::Result<DeliveryRow> {
     Ok(DeliveryRow {
+        namespace: codec::namespace(row, 5)?,
         rule: row.get(0)?,
         at: codec::time(row, 1)?,
         job: codec::job_id(row, 2)?,

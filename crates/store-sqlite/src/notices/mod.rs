@@ -9,11 +9,12 @@ mod rules;
 use std::sync::PoisonError;
 
 use async_trait::async_trait;
-use punctual_core::{JobId, TaskId, Timestamp};
+use punctual_core::{JobId, NamespaceId, TaskId, Timestamp};
 use punctual_store::{
     Ailing, DeliveryRow, Dispatch, Dispatched, Notices, Result, RuleChange, RuleDeletion, RuleRow,
     UNREADABLE_NAMED_MAX, WaitingNotice,
 };
+use rusqlite::Connection;
 
 use self::readable::{Readable, Unreadable};
 use crate::SqliteStore;
@@ -24,18 +25,18 @@ impl Notices for SqliteStore {
         self.write(1, move |db| rules::put(&db.conn, &row, expected)).await
     }
 
-    async fn delete_rule(&self, name: &str, expected: Option<u32>) -> Result<RuleDeletion> {
+    async fn delete_rule(&self, namespace: NamespaceId, name: &str, expected: Option<u32>) -> Result<RuleDeletion> {
         let name = name.to_owned();
-        self.write(1, move |db| rules::delete(&db.conn, &name, expected)).await
+        self.write(1, move |db| rules::delete(&db.conn, namespace, &name, expected)).await
     }
 
-    async fn rules(&self) -> Result<Vec<RuleRow>> {
-        Ok(self.readable_rows(self.shared.owner_reads.read(rules::all).await?))
+    async fn rules(&self, namespace: Option<NamespaceId>) -> Result<Vec<RuleRow>> {
+        Ok(self.readable_rows(self.shared.owner_reads.read(move |conn| rules::all(conn, namespace)).await?))
     }
 
-    async fn rule(&self, name: &str) -> Result<Option<RuleRow>> {
+    async fn rule(&self, namespace: NamespaceId, name: &str) -> Result<Option<RuleRow>> {
         let name = name.to_owned();
-        self.shared.people_reads.read(move |conn| rules::one(conn, &name)).await
+        self.shared.people_reads.read(move |conn| rules::one(conn, namespace, &name)).await
     }
 
     async fn waiting_notices(&self, limit: usize) -> Result<Vec<WaitingNotice>> {
@@ -52,18 +53,19 @@ impl Notices for SqliteStore {
         Ok(self.readable_rows(self.shared.owner_reads.read(move |conn| list::ailing_of(conn, tasks)).await?))
     }
 
-    async fn ailing(&self, limit: usize) -> Result<Vec<Ailing>> {
-        Ok(self.readable_rows(self.shared.people_reads.read(move |conn| list::ailing(conn, limit)).await?))
+    async fn ailing(&self, namespace: Option<NamespaceId>, limit: usize) -> Result<Vec<Ailing>> {
+        Ok(self.readable_rows(self.shared.people_reads.read(move |conn| list::ailing(conn, namespace, limit)).await?))
     }
 
     async fn deliveries(
         &self,
+        namespace: NamespaceId,
         rule: Option<String>,
         before: Option<(Timestamp, JobId)>,
         limit: usize,
     ) -> Result<Vec<DeliveryRow>> {
-        let read = self.shared.people_reads.read(move |conn| list::deliveries(conn, rule.as_deref(), before, limit));
-        Ok(self.readable_rows(read.await?))
+        let read = move |conn: &Connection| list::deliveries(conn, namespace, rule.as_deref(), before, limit);
+        Ok(self.readable_rows(self.shared.people_reads.read(read).await?))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Who is told of what.
 
+use punctual_core::namespace::NamespaceId;
 use punctual_store::{RULES_MAX, RuleChange, RuleDeletion, RuleRow};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -16,14 +17,14 @@ pub(super) struct Numbers {
 }
 
 /// `None` if it is not there.
-pub(super) fn numbers(conn: &Connection, name: &str) -> Result<Option<Numbers>, Failure> {
+pub(super) fn numbers(conn: &Connection, namespace: NamespaceId, name: &str) -> Result<Option<Numbers>, Failure> {
     let read = |row: &Row<'_>| Ok(Numbers { revision: row.get(0)?, version: codec::version(row, 1)? });
-    Ok(conn.prepare_cached(sql!("rule_numbers"))?.query_row([name], read).optional()?)
+    Ok(conn.prepare_cached(sql!("rule_numbers"))?.query_row(params![name, namespace.0], read).optional()?)
 }
 
 pub(super) fn put(conn: &Connection, row: &RuleRow, expected: Option<u32>) -> Result<RuleChange, Failure> {
-    let RuleRow { name, spec, changed, version, .. } = row;
-    let known = numbers(conn, name)?.map(|known| known.revision);
+    let RuleRow { namespace, name, spec, changed, version, .. } = row;
+    let known = numbers(conn, *namespace, name)?.map(|known| known.revision);
     let revision = known.unwrap_or(0);
     if expected.is_some_and(|expected| expected != revision) {
         return Ok(RuleChange::Conflict { revision });
@@ -35,9 +36,11 @@ pub(super) fn put(conn: &Connection, row: &RuleRow, expected: Option<u32>) -> Re
     let revision = revision + 1;
     let (at, who) = (changed.at.as_micros(), &changed.who);
     if is_new {
-        conn.prepare_cached(sql!("insert_rule"))?.execute(params![name, spec, revision, at, who, *version as i64])?;
+        let row = params![name, spec, revision, at, who, *version as i64, namespace.0];
+        conn.prepare_cached(sql!("insert_rule"))?.execute(row)?;
     } else {
-        conn.prepare_cached(sql!("edit_rule"))?.execute(params![name, spec, revision, at, who])?;
+        let row = params![name, spec, revision, at, who, namespace.0];
+        conn.prepare_cached(sql!("edit_rule"))?.execute(row)?;
     }
     Ok(RuleChange::Done { revision })
 }
@@ -46,26 +49,32 @@ fn count(conn: &Connection) -> rusqlite::Result<i64> {
     conn.prepare_cached(sql!("count_rules"))?.query_row([], |row| row.get(0))
 }
 
-pub(super) fn delete(conn: &Connection, name: &str, expected: Option<u32>) -> Result<RuleDeletion, Failure> {
-    let Some(Numbers { revision, .. }) = numbers(conn, name)? else { return Ok(RuleDeletion::Absent) };
+pub(super) fn delete(
+    conn: &Connection,
+    namespace: NamespaceId,
+    name: &str,
+    expected: Option<u32>,
+) -> Result<RuleDeletion, Failure> {
+    let Some(Numbers { revision, .. }) = numbers(conn, namespace, name)? else { return Ok(RuleDeletion::Absent) };
     if expected.is_some_and(|expected| expected != revision) {
         return Ok(RuleDeletion::Conflict { revision });
     }
-    conn.prepare_cached(sql!("delete_rule"))?.execute([name])?;
+    conn.prepare_cached(sql!("delete_rule"))?.execute(params![name, namespace.0])?;
     Ok(RuleDeletion::Done)
 }
 
-pub(super) fn all(conn: &Connection) -> Result<Readable<RuleRow>, Failure> {
+pub(super) fn all(conn: &Connection, namespace: Option<NamespaceId>) -> Result<Readable<RuleRow>, Failure> {
     let mut statement = conn.prepare_cached(sql!("rules"))?;
-    RULES.first(RULES_MAX, statement.query([])?)
+    RULES.first(RULES_MAX, statement.query([namespace.map(|namespace| namespace.0)])?)
 }
 
-pub(super) fn one(conn: &Connection, name: &str) -> Result<Option<RuleRow>, Failure> {
-    Ok(conn.prepare_cached(sql!("rule"))?.query_row([name], read).optional()?)
+pub(super) fn one(conn: &Connection, namespace: NamespaceId, name: &str) -> Result<Option<RuleRow>, Failure> {
+    Ok(conn.prepare_cached(sql!("rule"))?.query_row(params![name, namespace.0], read).optional()?)
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<RuleRow> {
     Ok(RuleRow {
+        namespace: codec::namespace(row, 9)?,
         name: row.get(0)?,
         spec: row.get(1)?,
         revision: row.get(2)?,

@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 
 use punctual_core::schedule::{OccurrenceRow, ScheduleChange, ScheduleRow};
-use punctual_core::{ScheduleId, TaskId, Timestamp};
+use punctual_core::{NamespaceId, ScheduleId, TaskId, Timestamp};
 use punctual_store::{OccurrenceFilter, Order, ScheduleFilter};
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -20,19 +20,23 @@ pub(super) fn one(conn: &Connection, id: ScheduleId) -> Result<Option<ScheduleRo
     let mut statement = conn.prepare_cached(sql!("schedule"))?;
     let row = statement.query_row(params![id.shard().0, id.to_bytes()], |row| {
         let mut schedule = read_schedule(row)?;
-        schedule.edit.input = codec::bytes(row, 20)?;
+        schedule.edit.input = codec::bytes(row, 21)?;
         Ok(schedule)
     });
     Ok(row.optional()?)
 }
 
-pub(super) fn ids(conn: &Connection, mut names: Vec<String>) -> Result<Vec<(String, ScheduleId)>, Failure> {
+pub(super) fn ids(
+    conn: &Connection,
+    namespace: NamespaceId,
+    mut names: Vec<String>,
+) -> Result<Vec<(String, ScheduleId)>, Failure> {
     names.sort_unstable();
     names.dedup();
     let mut statement = conn.prepare_cached(sql!("schedule_id"))?;
     let mut found = Vec::new();
     for name in names {
-        let id = statement.query_row([&name], |row| codec::schedule_id(row, 0)).optional()?;
+        let id = statement.query_row(params![name, namespace.0], |row| codec::schedule_id(row, 0)).optional()?;
         found.extend(id.map(|id| (name, id)));
     }
     Ok(found)
@@ -46,7 +50,8 @@ pub(super) fn schedules(
 ) -> Result<(Vec<ScheduleRow>, Option<String>), Failure> {
     let prefix = filter.prefix.as_deref().unwrap_or_default();
     let fits = |row: &ScheduleRow| {
-        filter.task.is_none_or(|task| task == row.edit.task)
+        filter.namespace == row.namespace
+            && filter.task.is_none_or(|task| task == row.edit.task)
             && filter.is_paused.is_none_or(|is_paused| is_paused == row.state.pause.is_some())
     };
     let mut page = Page::new(limit);
@@ -70,7 +75,7 @@ pub(super) fn schedules(
         Some(false) | None => sql!("list_schedules"),
     };
     let mut statement = conn.prepare_cached(text)?;
-    let mut rows = statement.query([from])?;
+    let mut rows = statement.query(params![from, filter.namespace.0])?;
     while let Some(row) = rows.next()? {
         let name = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
         if !name.starts_with(prefix) {
@@ -104,14 +109,13 @@ fn few_of_task(conn: &Connection, task: TaskId) -> Result<Option<Vec<ScheduleRow
 
 pub(super) fn names_of_task(conn: &Connection, task: TaskId, limit: usize) -> Result<Vec<String>, Failure> {
     let Some(known) = tasks::known(conn, task)? else { return Ok(Vec::new()) };
-    let names = |text, most: i64| {
-        let mut statement = conn.prepare_cached(text)?;
-        let names = statement.query_map(params![known.number, most], |row| row.get(0))?;
-        names.collect::<rusqlite::Result<Vec<String>>>()
-    };
-    let mut few = names(sql!("schedules_of_task"), MORE_THAN_FEW)?;
+    let mut statement = conn.prepare_cached(sql!("schedules_of_task"))?;
+    let names = statement.query_map(params![known.number, MORE_THAN_FEW], |row| row.get(0))?;
+    let mut few = names.collect::<rusqlite::Result<Vec<String>>>()?;
     if few.len() > EXAMINED_MAX {
-        return Ok(names(sql!("first_schedules_of_task"), limit as i64)?);
+        let mut statement = conn.prepare_cached(sql!("first_schedules_of_task"))?;
+        let wanted = params![known.number, limit as i64, known.namespace.0];
+        return Ok(statement.query_map(wanted, |row| row.get(0))?.collect::<rusqlite::Result<_>>()?);
     }
     few.sort_unstable();
     few.truncate(limit);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use punctual_core::schedule::Source;
-use punctual_core::{JobId, ScheduleId, ShardId, Timestamp};
+use punctual_core::{JobId, NamespaceId, ScheduleId, ShardId, Timestamp};
 use punctual_store::{LoadedRow, ShardSchedules};
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -51,14 +51,15 @@ pub(super) fn page(
 /// The first rows of one page for each calendar: a schedule among them comes first for every calendar.
 pub(super) fn with_calendars(
     conn: &Connection,
-    names: Vec<String>,
+    names: Vec<(NamespaceId, String)>,
     after: Option<ScheduleId>,
     limit: usize,
 ) -> Result<Vec<LoadedRow>, Failure> {
     let mut statement = conn.prepare_cached(sql!("schedules_with_calendar"))?;
     let mut users = BTreeMap::new();
-    for name in names {
-        for row in statement.query_map(params![name, bytes_of(after), limit as i64], read_loaded)? {
+    for (namespace, name) in names {
+        let wanted = params![name, bytes_of(after), limit as i64, namespace.0];
+        for row in statement.query_map(wanted, read_loaded)? {
             let row = row?;
             users.insert(row.id, row);
         }

@@ -8,7 +8,7 @@ mod row;
 
 use async_trait::async_trait;
 use punctual_core::schedule::{OccurrenceRow, ScheduleChange, ScheduleRow, StoredCalendar};
-use punctual_core::{ScheduleId, ShardId, TaskId, Timestamp};
+use punctual_core::{NamespaceId, ScheduleId, ShardId, TaskId, Timestamp};
 use punctual_store::{
     CalendarDeletion, CalendarUpdate, LoadedRow, OccurrenceFilter, Order, Result, ScheduleFilter, Schedules,
     ShardSchedules,
@@ -34,8 +34,8 @@ impl Schedules for SqliteStore {
         self.shared.people_reads.read(move |conn| list::one(conn, id)).await
     }
 
-    async fn schedule_ids(&self, names: Vec<String>) -> Result<Vec<(String, ScheduleId)>> {
-        self.shared.people_reads.read(move |conn| list::ids(conn, names)).await
+    async fn schedule_ids(&self, namespace: NamespaceId, names: Vec<String>) -> Result<Vec<(String, ScheduleId)>> {
+        self.shared.people_reads.read(move |conn| list::ids(conn, namespace, names)).await
     }
 
     async fn list_schedules(
@@ -70,18 +70,23 @@ impl Schedules for SqliteStore {
         self.write(1, move |db| calendars::put(&db.conn, &calendar, expected)).await
     }
 
-    async fn delete_calendar(&self, name: &str, expected: Option<u32>) -> Result<CalendarDeletion> {
+    async fn delete_calendar(
+        &self,
+        namespace: NamespaceId,
+        name: &str,
+        expected: Option<u32>,
+    ) -> Result<CalendarDeletion> {
         let name = name.to_owned();
-        self.write(1, move |db| calendars::delete(&db.conn, &name, expected)).await
+        self.write(1, move |db| calendars::delete(&db.conn, namespace, &name, expected)).await
     }
 
-    async fn calendar(&self, name: &str) -> Result<Option<StoredCalendar>> {
+    async fn calendar(&self, namespace: NamespaceId, name: &str) -> Result<Option<StoredCalendar>> {
         let name = name.to_owned();
-        self.shared.people_reads.read(move |conn| calendars::one(conn, &name)).await
+        self.shared.people_reads.read(move |conn| calendars::one(conn, namespace, &name)).await
     }
 
-    async fn calendars(&self) -> Result<Vec<StoredCalendar>> {
-        self.shared.owner_reads.read(calendars::all).await
+    async fn calendars(&self, namespace: Option<NamespaceId>) -> Result<Vec<StoredCalendar>> {
+        self.shared.owner_reads.read(move |conn| calendars::all(conn, namespace)).await
     }
 
     async fn calendars_revision(&self) -> Result<u32> {
@@ -90,7 +95,7 @@ impl Schedules for SqliteStore {
 
     async fn schedules_with_calendars(
         &self,
-        names: Vec<String>,
+        names: Vec<(NamespaceId, String)>,
         after: Option<ScheduleId>,
         limit: usize,
     ) -> Result<Vec<LoadedRow>> {

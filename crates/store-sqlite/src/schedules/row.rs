@@ -11,10 +11,11 @@ use rusqlite::types::{Type, ValueRef};
 
 use crate::codec;
 
-/// The first fifteen columns of every query of schedules.
+/// The first sixteen columns of every query of schedules.
 pub(super) fn read_loaded(row: &Row<'_>) -> rusqlite::Result<LoadedRow> {
     Ok(LoadedRow {
         id: codec::schedule_id(row, 0)?,
+        namespace: codec::namespace(row, 15)?,
         name: row.get(1)?,
         task: codec::task_id(row, 2)?,
         spec: row.get_ref(3)?.as_str()?.into(),
@@ -24,20 +25,21 @@ pub(super) fn read_loaded(row: &Row<'_>) -> rusqlite::Result<LoadedRow> {
     })
 }
 
-/// The first twenty columns of `schedule` and of the lists; without the input.
+/// The first twenty-one columns of `schedule` and of the lists; without the input.
 pub(super) fn read_schedule(row: &Row<'_>) -> rusqlite::Result<ScheduleRow> {
-    let LoadedRow { id, name, task, spec, priority, has_input: _, state } = read_loaded(row)?;
-    let calendars = match row.get_ref(15)?.as_str_or_null()? {
+    let LoadedRow { id, namespace, name, task, spec, priority, has_input: _, state } = read_loaded(row)?;
+    let calendars = match row.get_ref(16)?.as_str_or_null()? {
         None => Vec::new(),
-        Some(text) => serde_json::from_str(text).map_err(|error| codec::unreadable_text(15, error))?,
+        Some(text) => serde_json::from_str(text).map_err(|error| codec::unreadable_text(16, error))?,
     };
     Ok(ScheduleRow {
         id,
+        namespace,
         name,
         edit: ScheduleEdit { task, spec, calendars, priority, input: None },
         state,
-        created: codec::by(row, 16)?,
-        changed: codec::by(row, 18)?,
+        created: codec::by(row, 17)?,
+        changed: codec::by(row, 19)?,
     })
 }
 

@@ -113,14 +113,17 @@ impl<'c, 'b> Firing<'c, 'b> {
         }
         let key = JobKey::original(*id);
         let (shard, due_at, bytes) = (key.shard().0, key.due_at.as_micros(), id.to_bytes());
-        let (number, source) = (self.numbers[task], source.to_bytes());
+        let (known, source) = (self.numbers[task], source.to_bytes());
+        let (number, namespace) = (known.number, known.namespace.or_none());
         let submitted_at = occurrence.decided_at.as_micros();
         let priority = priority.get();
         if *has_input {
             let schedule = occurrence.schedule.to_bytes();
-            self.with_input.execute(params![shard, due_at, bytes, number, priority, submitted_at, source, schedule])?;
+            let row = params![shard, due_at, bytes, number, priority, submitted_at, source, schedule, namespace];
+            self.with_input.execute(row)?;
         } else {
-            self.bare.execute(params![shard, due_at, bytes, number, priority, submitted_at, Null, source, Null])?;
+            let row = params![shard, due_at, bytes, number, priority, submitted_at, Null, source, Null, namespace];
+            self.bare.execute(row)?;
         }
         if *is_counted {
             self.count.execute(params![shard, occurrence.schedule.to_bytes()])?;

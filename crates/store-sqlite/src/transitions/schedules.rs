@@ -6,15 +6,15 @@ use std::collections::hash_map::Entry;
 
 use punctual_core::schedule::{Pause, ScheduleChange, ScheduleEdit, ScheduleRow, ScheduleState};
 use punctual_core::shard::write::{Batch, Decision, LateStart, ScheduleWrite, Void};
-use punctual_core::{ScheduleId, ShardId, TaskId, Timestamp};
+use punctual_core::{NamespaceId, ScheduleId, ShardId, TaskId, Timestamp};
 use rusqlite::{Connection, params};
 
 use super::ledger;
-use crate::sql;
-use crate::writer::{Db, Failure};
+use crate::writer::{Db, Failure, KnownTask};
+use crate::{codec, sql};
 
-/// The numbers of the tasks that a batch names.
-pub(super) type Numbers = HashMap<TaskId, i64>;
+/// The tasks that a batch names.
+pub(super) type Numbers = HashMap<TaskId, KnownTask>;
 
 pub(super) fn write_all(db: &mut Db, batch: &Batch, void: &mut Void) -> Result<(), Failure> {
     let Some(writes) = Writes::of(batch) else { return Ok(()) };
@@ -88,7 +88,7 @@ impl<'b> Writes<'b> {
         let mut numbers = Numbers::new();
         for task in edited.chain(added).chain(fired) {
             if let Entry::Vacant(unknown) = numbers.entry(task) {
-                unknown.insert(db.known_task(task)?.number);
+                unknown.insert(db.known_task(task)?);
             }
         }
         Ok(numbers)
@@ -117,11 +117,11 @@ fn edit_one(
         return Ok(());
     }
     let (paused_at, paused_by, pause_note) = pause_columns(state.pause.as_ref());
-    let name = conn.prepare_cached(sql!("edit_schedule"))?.query_row(
+    let (name, namespace) = conn.prepare_cached(sql!("edit_schedule"))?.query_row(
         params![
             shard,
             bytes,
-            numbers[&edit.task],
+            numbers[&edit.task].number,
             edit.spec,
             calendars_text(edit),
             edit.priority.map(|priority| priority.get()),
@@ -136,10 +136,10 @@ fn edit_one(
             by.who,
             edit.input.as_deref()
         ],
-        |row| row.get::<_, String>(0),
+        |row| Ok((row.get::<_, String>(0)?, codec::namespace(row, 1)?)),
     )?;
     conn.prepare_cached(sql!("forget_calendar_uses"))?.execute([bytes])?;
-    use_calendars(conn, id, &name, edit)
+    use_calendars(conn, id, (namespace, &name), edit)
 }
 
 fn drop_one(conn: &Connection, id: ScheduleId, change: &ScheduleChange) -> Result<(), Failure> {
@@ -154,14 +154,14 @@ fn drop_one(conn: &Connection, id: ScheduleId, change: &ScheduleChange) -> Resul
 
 fn add(conn: &Connection, rows: &[&ScheduleRow], numbers: &Numbers, void: &mut Void) -> Result<(), Failure> {
     let mut statement = conn.prepare_cached(sql!("insert_schedule"))?;
-    for ScheduleRow { id, name, edit, state, created, changed } in rows {
+    for ScheduleRow { id, namespace, name, edit, state, created, changed } in rows {
         let (shard, bytes) = place(*id);
         let (paused_at, paused_by, pause_note) = pause_columns(state.pause.as_ref());
         let added = statement.execute(params![
             shard,
             bytes,
             name,
-            numbers[&edit.task],
+            numbers[&edit.task].number,
             edit.spec,
             calendars_text(edit),
             edit.priority.map(|priority| priority.get()),
@@ -177,11 +177,12 @@ fn add(conn: &Connection, rows: &[&ScheduleRow], numbers: &Numbers, void: &mut V
             created.who,
             changed.at.as_micros(),
             changed.who,
-            edit.input.as_deref()
+            edit.input.as_deref(),
+            namespace.0
         ])?;
         match added {
             0 => void.schedules.push(*id),
-            _ => use_calendars(conn, *id, name, edit)?,
+            _ => use_calendars(conn, *id, (*namespace, name), edit)?,
         }
     }
     Ok(())
@@ -224,13 +225,18 @@ fn keep_change(conn: &Connection, id: ScheduleId, change: &ScheduleChange) -> Re
     Ok(())
 }
 
-fn use_calendars(conn: &Connection, id: ScheduleId, name: &str, edit: &ScheduleEdit) -> Result<(), Failure> {
+fn use_calendars(
+    conn: &Connection,
+    id: ScheduleId,
+    (namespace, name): (NamespaceId, &str),
+    edit: &ScheduleEdit,
+) -> Result<(), Failure> {
     if edit.calendars.is_empty() {
         return Ok(());
     }
     let mut statement = conn.prepare_cached(sql!("use_calendar"))?;
     for calendar in &edit.calendars {
-        statement.execute(params![calendar, id.to_bytes(), id.shard().0, name])?;
+        statement.execute(params![calendar, id.to_bytes(), id.shard().0, name, namespace.0])?;
     }
     Ok(())
 }

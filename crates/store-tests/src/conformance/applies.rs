@@ -1,7 +1,7 @@
 use futures_util::future::join_all;
 use punctual_core::attempt::Ending;
 use punctual_core::shard::write::{Batch, BatchSeq, Epoch, JobWrite, Settle, SharedBatch, Void, Write};
-use punctual_core::{AttemptNo, Counters, JobKey, JobState, ShardId};
+use punctual_core::{AttemptNo, Counters, JobKey, JobState, NamespaceId, ShardId};
 use punctual_store::{Applied, FinishedJob, FoundRow, JobRecord, NewJob, Store};
 
 use crate::fixture::*;
@@ -140,6 +140,7 @@ pub(super) async fn a_settled_job_is_in_history_with_all_that_is_known(store: &d
         FoundRow::Finished { state: JobState::Failed, attempt: Some(AttemptNo(1)), counters: counters(2, 1, 0) };
     assert_eq!(store.find(job.id).await.unwrap(), found);
     let shown = FinishedJob {
+        namespace: NamespaceId::DEFAULT,
         id: job.id,
         task: job.task,
         priority: job.priority,

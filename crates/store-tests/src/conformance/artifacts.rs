@@ -1,7 +1,7 @@
 use futures_util::future::{join, join_all, join3};
-use punctual_core::ArtifactId;
 use punctual_core::run::{Run, TaskFile};
 use punctual_core::task::Task;
+use punctual_core::{ArtifactId, NamespaceId};
 use punctual_store::{
     Arrival, Artifact, ArtifactChange, ArtifactKind, ArtifactState, CreatedArtifact, Interned, NewArtifact, Store,
     TaskChange, Unfit,
@@ -10,8 +10,8 @@ use punctual_store::{
 use crate::fixture::*;
 
 fn pending(n: u64) -> Artifact {
-    let NewArtifact { id, name, size, sha256, kind, created_at, until } = new_artifact(n);
-    Artifact { id, name, size, sha256, kind, state: ArtifactState::Pending { until }, created_at }
+    let NewArtifact { id, namespace, name, size, sha256, kind, created_at, until } = new_artifact(n);
+    Artifact { id, namespace, name, size, sha256, kind, state: ArtifactState::Pending { until }, created_at }
 }
 
 async fn arrive(store: &dyn Store, n: u64, secs: i64) -> Vec<Task> {
@@ -149,8 +149,11 @@ pub(super) async fn artifacts_are_listed_by_age_in_pages(store: &dyn Store) {
     arrive(store, 2, 10).await;
     refuse(store, 4, 10).await;
     let ids = |artifacts: Vec<Artifact>| artifacts.into_iter().map(|artifact| artifact.id).collect::<Vec<_>>();
-    assert_eq!(ids(store.list_artifacts(None, 3).await.unwrap()), [5, 4, 3].map(artifact_id));
-    assert_eq!(ids(store.list_artifacts(Some(artifact_id(3)), 3).await.unwrap()), [2, 1].map(artifact_id));
+    assert_eq!(ids(store.list_artifacts(NamespaceId::DEFAULT, None, 3).await.unwrap()), [5, 4, 3].map(artifact_id));
+    assert_eq!(
+        ids(store.list_artifacts(NamespaceId::DEFAULT, Some(artifact_id(3)), 3).await.unwrap()),
+        [2, 1].map(artifact_id)
+    );
     assert_eq!(ids(store.pending_artifacts(None, 2).await.unwrap()), [1, 3].map(artifact_id));
     assert_eq!(ids(store.pending_artifacts(Some(artifact_id(3)), 2).await.unwrap()), [5].map(artifact_id));
 }
@@ -164,9 +167,9 @@ pub(super) async fn a_task_waits_for_its_artifact_until_it_arrives(store: &dyn S
     }
     create(store, Task { waits_for: Some(artifact_id(1)), ..named_task(3, "task-3") }).await;
     let waiting = |n, name: &str| Task { waits_for: Some(artifact_id(1)), ..binary_task(n, name, 1) };
-    assert_eq!(store.task_by_name("task-1").await.unwrap(), Some(waiting(1, "task-1")));
+    assert_eq!(store.task_by_name(NamespaceId::DEFAULT, "task-1").await.unwrap(), Some(waiting(1, "task-1")));
     let expected = [waiting(1, "task-1"), waiting(2, "task-2"), named_task(3, "task-3")];
-    assert_eq!(store.list_tasks(None, 10).await.unwrap(), expected);
+    assert_eq!(store.list_tasks(NamespaceId::DEFAULT, None, 10).await.unwrap(), expected);
     assert_eq!(store.tasks_by_id([1, 2, 3].map(task_id).to_vec()).await.unwrap(), expected);
     let released = |n, name: &str| Task { revision: 2, updated_at: at(30), ..binary_task(n, name, 1) };
     let expected = [released(1, "task-1"), released(2, "task-2")];
@@ -187,7 +190,7 @@ pub(super) async fn an_arrival_releases_named_deleted_and_nameless_tasks_at_once
     assert_eq!(waits, [Task { waits_for: Some(artifact_id(1)), ..nameless.clone() }]);
     let ids: Vec<_> = arrive(store, 1, 30).await.into_iter().map(|task| task.id).collect();
     assert_eq!(ids, [1, 2, 4].map(task_id));
-    let other = store.task_by_name("other").await.unwrap().unwrap();
+    let other = store.task_by_name(NamespaceId::DEFAULT, "other").await.unwrap().unwrap();
     assert_eq!((other.waits_for, other.revision), (Some(artifact_id(2)), 1));
     // Interned again, it is the released one.
     assert_eq!(store.intern_tasks(vec![(nameless, [4; 32])]).await.unwrap().ids(), [task_id(4)]);
@@ -201,7 +204,7 @@ pub(super) async fn an_arrival_that_is_repeated_changes_nothing(store: &dyn Stor
     assert_eq!(arrive(store, 1, 40).await, []);
     let artifact = store.artifact(artifact_id(1)).await.unwrap().unwrap();
     assert_eq!(artifact.state, ArtifactState::Ready { at: at(30), machine: Some("x86_64".to_owned()) });
-    assert_eq!(store.task_by_name("task").await.unwrap().unwrap().revision, 2);
+    assert_eq!(store.task_by_name(NamespaceId::DEFAULT, "task").await.unwrap().unwrap().revision, 2);
 }
 
 pub(super) async fn a_task_of_a_ready_artifact_does_not_wait(store: &dyn Store) {
@@ -237,7 +240,7 @@ pub(super) async fn an_update_exchanges_the_artifact_of_a_task(store: &dyn Store
     }
     arrive(store, 3, 10).await;
     create(store, binary_task(1, "task", 1)).await;
-    let waits = async || store.task_by_name("task").await.unwrap().unwrap().waits_for;
+    let waits = async || store.task_by_name(NamespaceId::DEFAULT, "task").await.unwrap().unwrap().waits_for;
     let update = async |revision: u32, spec| {
         let updated_at = at(100 * i64::from(revision));
         let task = Task { revision, updated_at, spec, ..named_task(1, "task") };
@@ -325,7 +328,7 @@ pub(super) async fn unused_artifacts_go_when_they_are_old(store: &dyn Store) {
     assert_eq!(store.prune_artifacts(at(51), at(51), 10).await.unwrap(), [artifact_id(1)]);
     assert_eq!(store.prune_artifacts(at(89), at(89), 10).await.unwrap(), [artifact_id(3)]);
     assert_eq!(store.prune_artifacts(at(91), at(91), 10).await.unwrap(), [artifact_id(2)]);
-    assert_eq!(store.list_artifacts(None, 10).await.unwrap(), []);
+    assert_eq!(store.list_artifacts(NamespaceId::DEFAULT, None, 10).await.unwrap(), []);
 }
 
 pub(super) async fn pending_artifacts_go_when_their_time_is_over(store: &dyn Store) {

@@ -1,5 +1,5 @@
 use futures_util::future::join_all;
-use punctual_core::{JobState, ShardId};
+use punctual_core::{JobState, NamespaceId, ShardId};
 use punctual_store::{
     BACKFILLS_MAX, BackfillProgress, BackfillRow, BackfillState, BackfillStep, Backfilled, FoundRow, JobRecord, NewJob,
     Stepped, Store,
@@ -184,7 +184,10 @@ pub(super) async fn backfills_are_listed_the_latest_first(store: &dyn Store) {
         for limit in [1, 2, 10] {
             let mut seen: Vec<BackfillRow> = Vec::new();
             loop {
-                let page = store.list_backfills(schedule, seen.last().map(|row| row.id), limit).await.unwrap();
+                let page = store
+                    .list_backfills(NamespaceId::DEFAULT, schedule, seen.last().map(|row| row.id), limit)
+                    .await
+                    .unwrap();
                 assert!(page.len() <= limit);
                 seen.extend(page.iter().cloned());
                 if page.len() < limit {

@@ -1,6 +1,6 @@
 use futures_util::future::join_all;
-use punctual_core::JobId;
 use punctual_core::notice::NoticeKind;
+use punctual_core::{JobId, NamespaceId};
 use punctual_store::{DeliveryRow, Dispatch, Dispatched, FoundRow, JobRecord, NewJob, RuleRow, Store};
 
 use crate::fixture::*;
@@ -37,11 +37,15 @@ pub(super) async fn a_dispatch_takes_notices_and_makes_jobs(store: &dyn Store) {
     let job = dispatch.jobs[0].clone();
     dispatched(store, dispatch.clone()).await;
     assert_eq!(waiting(store).await, []);
-    let rule = store.rule("ops").await.unwrap().unwrap();
+    let rule = store.rule(NamespaceId::DEFAULT, "ops").await.unwrap().unwrap();
     assert_eq!(rule, RuleRow { state: Some(r#"{"waits":0}"#.to_owned()), version: 1, ..new_rule("ops") });
-    assert_eq!(store.rule("devs").await.unwrap(), Some(new_rule("devs")), "the other one is as it was");
-    assert_eq!(store.ailing(10).await.unwrap(), dispatch.ailing);
-    assert_eq!(store.deliveries(None, None, 10).await.unwrap(), dispatch.deliveries);
+    assert_eq!(
+        store.rule(NamespaceId::DEFAULT, "devs").await.unwrap(),
+        Some(new_rule("devs")),
+        "the other one is as it was"
+    );
+    assert_eq!(store.ailing(None, 10).await.unwrap(), dispatch.ailing);
+    assert_eq!(store.deliveries(NamespaceId::DEFAULT, None, None, 10).await.unwrap(), dispatch.deliveries);
     // The job is like any that was submitted.
     let Some(JobRecord::Hot { job: shown, input, .. }) = store.job(job.id).await.unwrap() else { panic!("it waits") };
     assert_eq!((shown.key, shown.task, shown.tracing_id), (original(&job), job.task, job.tracing_id.clone()));
@@ -61,7 +65,7 @@ pub(super) async fn the_state_of_a_rule_has_a_version(store: &dyn Store) {
     let emptied = punctual_store::RuleUpdate { state: None, ..update("devs", 1, "") };
     dispatched(store, only(vec![emptied])).await;
     let state = async |name| {
-        let rule = store.rule(name).await.unwrap().unwrap();
+        let rule = store.rule(NamespaceId::DEFAULT, name).await.unwrap().unwrap();
         (rule.version, rule.state)
     };
     assert_eq!(state("ops").await, (2, Some("two".to_owned())));
@@ -82,8 +86,11 @@ async fn seen(store: &dyn Store, jobs: &[JobId]) -> String {
         hot.push(store.find(*id).await.unwrap());
     }
     let waiting = store.waiting_notices(100).await.unwrap();
-    let (rules, ailing) = (store.rules().await.unwrap(), store.ailing(100).await.unwrap());
-    format!("{waiting:?} {rules:?} {ailing:?} {:?} {hot:?}", store.deliveries(None, None, 100).await.unwrap())
+    let (rules, ailing) = (store.rules(None).await.unwrap(), store.ailing(None, 100).await.unwrap());
+    format!(
+        "{waiting:?} {rules:?} {ailing:?} {:?} {hot:?}",
+        store.deliveries(NamespaceId::DEFAULT, None, None, 100).await.unwrap()
+    )
 }
 
 pub(super) async fn a_dispatch_is_all_or_nothing(store: &dyn Store) {
@@ -129,7 +136,7 @@ pub(super) async fn a_dispatch_is_all_or_nothing(store: &dyn Store) {
     }
     dispatched(store, good.clone()).await;
     assert_eq!(waiting(store).await, []);
-    assert_eq!(store.ailing(10).await.unwrap(), [ailing(3, 1, 2)]);
+    assert_eq!(store.ailing(None, 10).await.unwrap(), [ailing(3, 1, 2)]);
     for job in &jobs {
         assert!(matches!(store.find(job.id).await.unwrap(), FoundRow::Hot(_)));
     }
@@ -148,7 +155,7 @@ pub(super) async fn dispatches_at_once_take_a_notice_once(store: &dyn Store) {
     };
     let answers: Vec<Dispatched> = join_all((0..8).map(dispatch)).await.into_iter().map(Result::unwrap).collect();
     assert_eq!(answers.iter().filter(|answer| **answer == Dispatched::Done).count(), 1, "{answers:?}");
-    assert_eq!(store.deliveries(None, None, 10).await.unwrap().len(), 1);
+    assert_eq!(store.deliveries(NamespaceId::DEFAULT, None, None, 10).await.unwrap().len(), 1);
     let mut jobs = 0;
     for shard in 0..SHARDS {
         jobs += store.load(load_all(shard)).await.unwrap().rows.len();
@@ -168,7 +175,7 @@ pub(super) async fn a_rule_updated_at_once_has_one_version(store: &dyn Store) {
     };
     let answers: Vec<Dispatched> = join_all((0..8).map(update)).await.into_iter().map(Result::unwrap).collect();
     assert_eq!(answers.iter().filter(|answer| **answer == Dispatched::Done).count(), 1, "{answers:?}");
-    let rules = store.rules().await.unwrap();
+    let rules = store.rules(None).await.unwrap();
     assert_eq!(rules.iter().map(|rule| rule.version).collect::<Vec<_>>(), [1, 1]);
     assert_eq!(rules[0].state, rules[1].state);
 }
@@ -178,7 +185,7 @@ pub(super) async fn ailing_tasks_are_replaced_and_get_well(store: &dyn Store) {
     // Stores need not know the tasks: they may be gone.
     let ail = |ailing| Dispatch { ailing, ..Dispatch::default() };
     dispatched(store, ail(vec![ailing(1, 10, 10), ailing(2, 10, 30), ailing(3, 10, 20), ailing(4, 10, 20)])).await;
-    let all = async |limit| store.ailing(limit).await.unwrap();
+    let all = async |limit| store.ailing(None, limit).await.unwrap();
     let ties = [ailing(4, 10, 20), ailing(3, 10, 20)];
     assert_eq!(all(10).await, [&[ailing(2, 10, 30)], &ties[..], &[ailing(1, 10, 10)]].concat(), "the latest first");
     assert_eq!(all(2).await, [ailing(2, 10, 30), ailing(4, 10, 20)]);
@@ -209,7 +216,8 @@ pub(super) async fn deliveries_are_listed_the_latest_first_in_pages(store: &dyn 
             let mut seen: Vec<DeliveryRow> = Vec::new();
             loop {
                 let before = seen.last().map(|row| (row.at, row.job));
-                let page = store.deliveries(rule.map(str::to_owned), before, limit).await.unwrap();
+                let page =
+                    store.deliveries(NamespaceId::DEFAULT, rule.map(str::to_owned), before, limit).await.unwrap();
                 assert!(page.len() <= limit);
                 seen.extend(page.iter().cloned());
                 if page.len() < limit {
@@ -228,13 +236,16 @@ pub(super) async fn old_deliveries_and_ailments_go(store: &dyn Store) {
     let dispatch = Dispatch { deliveries: rows.to_vec(), ailing: sick.to_vec(), ..Dispatch::default() };
     dispatched(store, dispatch).await;
     assert_eq!(store.prune(at(100), at(100), 10).await.unwrap(), 0, "it counts jobs");
-    assert_eq!(store.deliveries(None, None, 10).await.unwrap(), [rows[2].clone(), rows[1].clone()]);
-    assert_eq!(store.deliveries(Some("ops".to_owned()), None, 10).await.unwrap().len(), 2);
-    assert_eq!(store.ailing(10).await.unwrap(), [sick[1].clone()]);
+    assert_eq!(
+        store.deliveries(NamespaceId::DEFAULT, None, None, 10).await.unwrap(),
+        [rows[2].clone(), rows[1].clone()]
+    );
+    assert_eq!(store.deliveries(NamespaceId::DEFAULT, Some("ops".to_owned()), None, 10).await.unwrap().len(), 2);
+    assert_eq!(store.ailing(None, 10).await.unwrap(), [sick[1].clone()]);
     store.prune(at(5000), at(5000), 10).await.unwrap();
-    assert_eq!(store.deliveries(None, None, 10).await.unwrap(), []);
-    assert_eq!(store.ailing(10).await.unwrap(), []);
-    assert_eq!(store.rules().await.unwrap(), [new_rule("ops")], "a rule does not grow old");
+    assert_eq!(store.deliveries(NamespaceId::DEFAULT, None, None, 10).await.unwrap(), []);
+    assert_eq!(store.ailing(None, 10).await.unwrap(), []);
+    assert_eq!(store.rules(None).await.unwrap(), [new_rule("ops")], "a rule does not grow old");
 }
 
 pub(super) async fn the_task_of_a_delivery_is_in_use(store: &dyn Store) {

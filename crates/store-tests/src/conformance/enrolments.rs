@@ -18,7 +18,7 @@ fn worker_id(number: u64) -> EnrolmentId {
 
 fn token(number: u64, uses_max: u32) -> JoinTokenRow {
     let scope = WorkerScope {
-        namespace: "default".to_owned(),
+        namespaces: vec!["default".to_owned()],
         queues: vec!["a".to_owned(), "b\"é".to_owned()],
         labels: BTreeMap::from([("gpu".to_owned(), "true".to_owned())]),
         kinds: vec!["binary".to_owned()],

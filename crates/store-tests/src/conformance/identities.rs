@@ -1,4 +1,5 @@
 use futures_util::future::join_all;
+use punctual_core::namespace::NamespaceId;
 use punctual_store::{
     IdentityChanges, IdentityId, KeyChange, KeyRow, OpenIdSubject, PasswordHash, SESSIONS_OF_USER_MAX, SecretDigest,
     SessionChange, SessionRow, Store, UserChange, UserRow, UserSessions, Uses,
@@ -17,7 +18,7 @@ fn key(number: u64, name: &str) -> KeyRow {
         id: id(number),
         digest: SecretDigest([number as u8; 32]),
         name: name.to_owned(),
-        namespace: "default".to_owned(),
+        namespace: None,
         grant: r#"{"role":"viewer"}"#.to_owned(),
         owner: None,
         created: by("local", 10),
@@ -103,6 +104,19 @@ pub(super) async fn a_name_belongs_to_one_key_that_is_neither_revoked_nor_replac
     let before = all(store).await.keys;
     assert!(store.add_key(key(4, "other"), Some((id(2), at(50)))).await.is_err());
     assert_eq!(all(store).await.keys, before);
+}
+
+pub(super) async fn keys_of_two_namespaces_may_have_one_name(store: &dyn Store) {
+    let mut own = vec![key(1, "ci")];
+    for (number, namespace) in [(2, NamespaceId::DEFAULT), (3, NamespaceId(7)), (4, NamespaceId(u32::MAX))] {
+        own.push(KeyRow { namespace: Some(namespace), ..key(number, "ci") });
+    }
+    for row in &own {
+        added(store, row.clone()).await;
+        let again = KeyRow { id: id(9), ..row.clone() };
+        assert_eq!(store.add_key(again, None).await.unwrap(), KeyChange::NameTaken);
+    }
+    assert_eq!(all(store).await.keys, own);
 }
 
 pub(super) async fn a_key_is_replaced_once_and_never_lasts_longer_for_it(store: &dyn Store) {

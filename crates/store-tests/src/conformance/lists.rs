@@ -131,7 +131,7 @@ pub(super) async fn a_page_begins_after_any_id(store: &dyn Store) {
 pub(super) async fn due_jobs_are_listed_by_when_they_are_due_now(store: &dyn Store) {
     let (mut owner, jobs) = twelve(store).await;
     move_some(&mut owner, &jobs).await;
-    let everything = DueWindow { from: at(0), before: at(1000), after: None };
+    let everything = DueWindow { namespace: None, from: at(0), before: at(1000), after: None };
     let all = store.list_due(everything, 100).await.unwrap();
     assert_eq!(all.next, None);
     let keys: Vec<_> = all.rows.iter().map(|job| job.key).collect();

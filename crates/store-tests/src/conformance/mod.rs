@@ -21,6 +21,7 @@ mod lists;
 mod loads;
 mod logs;
 mod members;
+mod namespaces;
 mod notices;
 mod requeues;
 mod retention;
@@ -67,6 +68,20 @@ macro_rules! cases {
 }
 
 cases! { ($)
+    namespaces {
+        the_default_namespace_always_exists,
+        the_number_of_a_namespace_is_never_given_again,
+        a_namespace_is_changed_only_from_the_expected_revision,
+        a_namespace_that_is_in_use_is_not_deleted,
+        tasks_of_one_name_and_content_are_one_in_each_namespace,
+        schedules_and_calendars_of_one_name_are_one_in_each_namespace,
+        an_artifact_is_known_only_in_its_namespace,
+        rules_secrets_and_deliveries_of_one_name_are_one_in_each_namespace,
+        an_idempotency_key_is_one_in_each_namespace,
+        a_job_is_in_the_namespace_of_its_task,
+        a_list_of_one_namespace_never_shows_the_jobs_of_another,
+        a_job_stays_in_its_namespace_whatever_becomes_of_it,
+    }
     enrolments {
         a_join_token_reads_back_as_it_was_added,
         a_join_token_admits_as_many_workers_as_it_has_uses,
@@ -379,6 +394,7 @@ cases! { ($)
     secrets {
         the_first_sealed_key_of_a_label_is_everyones,
         of_sealed_keys_that_are_kept_at_once_one_stays,
+        a_sealed_key_is_removed_alone,
         keys_are_sealed_anew_all_at_once_or_not,
         a_secret_reads_back_as_it_was_put,
         a_secret_is_changed_from_the_revision_before,
@@ -399,6 +415,7 @@ cases! { ($)
     identities {
         a_key_reads_back_as_it_was_added,
         a_name_belongs_to_one_key_that_is_neither_revoked_nor_replaced,
+        keys_of_two_namespaces_may_have_one_name,
         a_key_is_replaced_once_and_never_lasts_longer_for_it,
         a_key_is_revoked_once,
         a_person_reads_back_as_they_were_added,

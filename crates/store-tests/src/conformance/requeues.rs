@@ -72,13 +72,13 @@ pub(super) async fn jobs_that_were_given_back_are_listed_by_the_time_since_which
         Requeue { key: JobKey { due_at: at(1000), id: jobs[3].id }, ..retried(original(&jobs[3]), 2, at(2000)) };
     owner.done(vec![Write::Job(JobWrite::Requeue(ran_since))]).await;
     let listed = |page: &Page<HotJob, JobKey>| page.rows.iter().map(|job| job.key.id).collect::<Vec<_>>();
-    let all = store.given_back(None, at(100), 10).await.unwrap();
+    let all = store.given_back(None, None, at(100), 10).await.unwrap();
     assert_eq!((listed(&all), all.next), (vec![jobs[1].id, jobs[2].id, jobs[0].id], None));
-    let until = store.given_back(None, at(30), 10).await.unwrap();
+    let until = store.given_back(None, None, at(30), 10).await.unwrap();
     assert_eq!(listed(&until), [jobs[1].id, jobs[2].id]);
-    let first = store.given_back(None, at(100), 1).await.unwrap();
+    let first = store.given_back(None, None, at(100), 1).await.unwrap();
     assert_eq!((listed(&first), first.next), (vec![jobs[1].id], Some(JobKey { due_at: at(30), id: jobs[1].id })));
-    let rest = store.given_back(first.next, at(100), 10).await.unwrap();
+    let rest = store.given_back(None, first.next, at(100), 10).await.unwrap();
     assert_eq!(listed(&rest), [jobs[2].id, jobs[0].id]);
 }
 

@@ -1,7 +1,7 @@
 use punctual_core::attempt::Ending;
 use punctual_core::shard::write::{JobWrite, Rerun, StaleOutcome, Write};
 use punctual_core::task::Task;
-use punctual_core::{AttemptNo, JobKey, JobState, TaskId};
+use punctual_core::{AttemptNo, JobKey, JobState, NamespaceId, TaskId};
 use punctual_store::{
     FoundRow, IdempotencyKey, IdempotentAnswer, LogChunk, LogPiece, NewJob, Store, Submission, Submitted,
 };
@@ -75,7 +75,7 @@ pub(super) async fn expired_keys_go(store: &dyn Store) {
     let keyed = |now_secs, n| Submission {
         jobs: vec![new_job(n, 10, 0)],
         idempotency: Some(IdempotentAnswer {
-            key: IdempotencyKey("k".to_owned()),
+            key: IdempotencyKey { namespace: NamespaceId::DEFAULT, key: "k".to_owned() },
             fingerprint: [1; 32],
             answer: text("answer"),
             now: at(now_secs),

@@ -1,5 +1,5 @@
 use punctual_core::schedule::{Pause, ScheduleEdit, ScheduleRow, ScheduleState, Verdict};
-use punctual_core::{ScheduleId, ShardId, Timestamp};
+use punctual_core::{NamespaceId, ScheduleId, ShardId, Timestamp};
 use punctual_store::{LoadedRow, OccurrenceFilter, Order, ScheduleFilter, Store};
 
 use crate::fixture::*;
@@ -13,6 +13,7 @@ async fn with_schedules(store: &dyn Store, rows: &[ScheduleRow]) {
 
 fn loaded(row: &ScheduleRow) -> LoadedRow {
     LoadedRow {
+        namespace: NamespaceId::DEFAULT,
         id: row.id,
         name: row.name.clone(),
         task: row.edit.task,
@@ -56,12 +57,12 @@ pub(super) async fn schedules_are_found_by_their_names(store: &dyn Store) {
     let rows = [new_schedule(1, "one", 0), new_schedule(2, "two", 3), new_schedule(3, "three", 1)];
     with_schedules(store, &rows).await;
     let names = ["two", "absent", "one", "ONE"].map(str::to_owned).to_vec();
-    let mut found = store.schedule_ids(names).await.unwrap();
+    let mut found = store.schedule_ids(NamespaceId::DEFAULT, names).await.unwrap();
     found.sort();
     assert_eq!(found, [("one".to_owned(), rows[0].id), ("two".to_owned(), rows[1].id)]);
-    assert_eq!(store.schedule_ids(vec![]).await.unwrap(), []);
+    assert_eq!(store.schedule_ids(NamespaceId::DEFAULT, vec![]).await.unwrap(), []);
     let repeated = vec!["two".to_owned(), "two".to_owned()];
-    let found = store.schedule_ids(repeated).await.unwrap();
+    let found = store.schedule_ids(NamespaceId::DEFAULT, repeated).await.unwrap();
     assert!(!found.is_empty() && found.iter().all(|(_, id)| *id == rows[1].id), "{found:?}");
 }
 
@@ -121,7 +122,12 @@ pub(super) async fn a_list_of_schedules_can_be_narrowed(store: &dyn Store) {
                         && prefix.is_none_or(|prefix| row.name.starts_with(prefix))
                 };
                 let expected: Vec<_> = rows.iter().filter(fits).cloned().collect();
-                let filter = ScheduleFilter { task, is_paused, prefix: prefix.map(str::to_owned) };
+                let filter = ScheduleFilter {
+                    namespace: NamespaceId::DEFAULT,
+                    task,
+                    is_paused,
+                    prefix: prefix.map(str::to_owned),
+                };
                 for limit in [1, 2, 100] {
                     assert_eq!(listed(store, &filter, limit).await, expected, "{filter:?} by {limit}");
                 }

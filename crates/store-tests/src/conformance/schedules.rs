@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use punctual_core::schedule::{ChangeKind, Pause, ScheduleChange, ScheduleEdit, ScheduleRow, ScheduleState, Verdict};
 use punctual_core::shard::write::{ScheduleWrite, SharedBatch, Void, Write};
-use punctual_core::{ScheduleId, ShardId};
+use punctual_core::{NamespaceId, ScheduleId, ShardId};
 use punctual_store::{Applied, Store};
 
 use crate::fixture::*;
@@ -85,7 +85,7 @@ pub(super) async fn a_schedule_that_is_there_is_not_added_again(store: &dyn Stor
     owner.all_but(vec![add(&again)], without(vec![first.id])).await;
     owner.all_but(vec![add(&renamed)], without(vec![first.id])).await;
     assert_eq!(shown(store, first.id).await, Some(first));
-    assert_eq!(store.schedule_ids(vec!["other".to_owned()]).await.unwrap(), []);
+    assert_eq!(store.schedule_ids(NamespaceId::DEFAULT, vec!["other".to_owned()]).await.unwrap(), []);
 }
 
 pub(super) async fn a_name_is_free_in_the_batch_that_drops_its_schedule(store: &dyn Store) {
@@ -173,7 +173,7 @@ pub(super) async fn a_dropped_schedule_is_gone_and_what_it_did_is_still_known(st
     owner.done(vec![edit_to(&row, edit(2), 70)]).await;
     owner.done(vec![drop_it(row.id, 80)]).await;
     assert_eq!(shown(store, row.id).await, None);
-    assert_eq!(store.schedule_ids(vec!["backup".to_owned()]).await.unwrap(), []);
+    assert_eq!(store.schedule_ids(NamespaceId::DEFAULT, vec!["backup".to_owned()]).await.unwrap(), []);
     assert_eq!(store.load_schedules(ShardId(1), None, 10).await.unwrap(), []);
     let edited = ScheduleChange { former_spec: Some(spec(1)), ..change(ChangeKind::Edited, 70) };
     assert_eq!(changes(store, row.id).await, [change(ChangeKind::Deleted, 80), edited]);
@@ -250,12 +250,13 @@ async fn nothing_changed(store: &dyn Store, row: &ScheduleRow, doomed: &Schedule
         assert_eq!(changes(store, there.id).await, []);
     }
     let names = ["new", "kept", "doomed"].map(str::to_owned).to_vec();
-    assert_eq!(store.schedule_ids(names).await.unwrap().len(), 2);
+    assert_eq!(store.schedule_ids(NamespaceId::DEFAULT, names).await.unwrap().len(), 2);
     assert_eq!(ledger(store, row.id).await, [occurrence(row.id, 60, Verdict::Queued)]);
     let of_shard = store.shard_schedules(ShardId(1)).await.unwrap();
     assert_eq!((of_shard.watermark, of_shard.queued.len(), of_shard.tracked), (at(60), 1, vec![]));
     assert_eq!(store.load(load_all(1)).await.unwrap().rows, []);
-    let using = store.schedules_with_calendars(vec!["holidays".to_owned()], None, 10).await.unwrap();
+    let using =
+        store.schedules_with_calendars(vec![(NamespaceId::DEFAULT, "holidays".to_owned())], None, 10).await.unwrap();
     assert_eq!(using, []);
 }
 

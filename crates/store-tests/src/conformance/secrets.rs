@@ -1,11 +1,10 @@
 use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
+use punctual_core::NamespaceId;
 use punctual_core::run::Command;
 use punctual_core::task::{Run, Task, TaskSpec};
-use punctual_store::{
-    CLUSTER_SECRET, DEFAULT_NAMESPACE, RootKeyId, SECRETS_MAX, SealedKey, SecretChange, SecretRow, Store, TaskChange,
-};
+use punctual_store::{CLUSTER_SECRET, RootKeyId, SECRETS_MAX, SealedKey, SecretChange, SecretRow, Store, TaskChange};
 
 use crate::fixture::*;
 use crate::schedule_fixture::by;
@@ -16,7 +15,7 @@ fn key(label: &str, root: u8, sealed: u8) -> SealedKey {
 
 fn secret(name: &str, revision: u32, who: &str) -> SecretRow {
     SecretRow {
-        namespace: DEFAULT_NAMESPACE.to_owned(),
+        namespace: NamespaceId::DEFAULT,
         name: name.to_owned(),
         revision,
         sealed: vec![0, revision as u8, 255],
@@ -65,23 +64,37 @@ pub(super) async fn keys_are_sealed_anew_all_at_once_or_not(store: &dyn Store) {
     assert!(!rewrap(1, &new).await.unwrap(), "somebody was faster");
 }
 
+pub(super) async fn a_sealed_key_is_removed_alone(store: &dyn Store) {
+    for label in ["a", "a/1", "b"] {
+        store.keep_sealed_key(key(label, 1, 1)).await.unwrap();
+    }
+    assert!(store.drop_sealed_key("a").await.unwrap());
+    assert!(!store.drop_sealed_key("a").await.unwrap(), "it is gone");
+    assert_eq!(store.sealed_keys().await.unwrap(), [key("a/1", 1, 1), key("b", 1, 1)]);
+    let others = [key("a/1", 2, 2), key("b", 2, 2)];
+    assert!(
+        store.rewrap_keys(RootKeyId([1; 8]), others.to_vec()).await.unwrap(),
+        "the others are sealed anew without it"
+    );
+}
+
 pub(super) async fn a_secret_reads_back_as_it_was_put(store: &dyn Store) {
     let first = secret("db.password-1", 1, "ana");
     assert_eq!(store.put_secret(first.clone()).await.unwrap(), SecretChange::Done);
     assert_eq!(store.put_secret(secret("another", 1, "ana")).await.unwrap(), SecretChange::Done);
-    assert_eq!(store.secrets("elsewhere").await.unwrap(), []);
-    assert_eq!(store.secrets(DEFAULT_NAMESPACE).await.unwrap(), [secret("another", 1, "ana"), first.clone()]);
-    let named = store.secrets_by_name(DEFAULT_NAMESPACE, vec!["gone".to_owned(), first.name.clone()]).await.unwrap();
+    assert_eq!(store.secrets(NamespaceId(1)).await.unwrap(), []);
+    assert_eq!(store.secrets(NamespaceId::DEFAULT).await.unwrap(), [secret("another", 1, "ana"), first.clone()]);
+    let named = store.secrets_by_name(NamespaceId::DEFAULT, vec!["gone".to_owned(), first.name.clone()]).await.unwrap();
     assert_eq!(named, [first]);
     // Who created it stays.
     let second = SecretRow { changed: by("bob", 20), ..secret("db.password-1", 2, "bob") };
     assert_eq!(store.put_secret(second.clone()).await.unwrap(), SecretChange::Done);
     let expected = SecretRow { created: by("ana", 10), ..second };
-    assert_eq!(store.secrets(DEFAULT_NAMESPACE).await.unwrap()[1], expected);
-    assert!(store.delete_secret(DEFAULT_NAMESPACE, "another").await.unwrap());
-    assert!(!store.delete_secret(DEFAULT_NAMESPACE, "another").await.unwrap());
-    assert!(!store.delete_secret("elsewhere", "db.password-1").await.unwrap());
-    assert_eq!(store.secrets(DEFAULT_NAMESPACE).await.unwrap(), [expected]);
+    assert_eq!(store.secrets(NamespaceId::DEFAULT).await.unwrap()[1], expected);
+    assert!(store.delete_secret(NamespaceId::DEFAULT, "another").await.unwrap());
+    assert!(!store.delete_secret(NamespaceId::DEFAULT, "another").await.unwrap());
+    assert!(!store.delete_secret(NamespaceId(1), "db.password-1").await.unwrap());
+    assert_eq!(store.secrets(NamespaceId::DEFAULT).await.unwrap(), [expected]);
 }
 
 pub(super) async fn a_secret_is_changed_from_the_revision_before(store: &dyn Store) {
@@ -99,13 +112,13 @@ pub(super) async fn there_are_only_so_many_secrets(store: &dyn Store) {
     }
     assert_eq!(store.put_secret(secret("more", 1, "ana")).await.unwrap(), SecretChange::Full);
     assert_eq!(store.put_secret(secret("s1", 2, "ana")).await.unwrap(), SecretChange::Done);
-    let elsewhere = SecretRow { namespace: "elsewhere".to_owned(), ..secret("more", 1, "ana") };
+    let elsewhere = SecretRow { namespace: NamespaceId(1), ..secret("more", 1, "ana") };
     assert_eq!(store.put_secret(elsewhere).await.unwrap(), SecretChange::Done);
 }
 
 pub(super) async fn tasks_that_refer_to_a_secret_are_known(store: &dyn Store) {
     let users = async |name: &str, now: i64| {
-        let mut users = store.tasks_with_secret(DEFAULT_NAMESPACE, name, at(now), 10).await.unwrap();
+        let mut users = store.tasks_with_secret(NamespaceId::DEFAULT, name, at(now), 10).await.unwrap();
         users.sort_unstable();
         users
     };
@@ -116,8 +129,8 @@ pub(super) async fn tasks_that_refer_to_a_secret_are_known(store: &dyn Store) {
     assert_eq!(users("a", 0).await, ["both"]);
     assert_eq!(users("b", 0).await, ["both", "one"]);
     assert_eq!(users("c", 0).await, Vec::<String>::new());
-    assert_eq!(store.tasks_with_secret(DEFAULT_NAMESPACE, "b", at(0), 1).await.unwrap().len(), 1);
-    let uses = async || store.secret_uses(DEFAULT_NAMESPACE).await.unwrap();
+    assert_eq!(store.tasks_with_secret(NamespaceId::DEFAULT, "b", at(0), 1).await.unwrap().len(), 1);
+    let uses = async || store.secret_uses(NamespaceId::DEFAULT).await.unwrap();
     assert_eq!(uses().await, [("a".to_owned(), 1), ("b".to_owned(), 2)]);
     // A change takes its former references with it, and so does its end.
     let edited = Task { revision: 2, ..task(1, Some("both"), "{{ secret.c }}") };
@@ -133,7 +146,7 @@ pub(super) async fn a_one_off_refers_to_its_secret_until_its_time_is_over(store:
     let shown = one_off.id.to_string();
     store.intern_tasks(vec![(one_off.clone(), [4; 32])]).await.unwrap();
     let created = one_off.created_at;
-    let users = async |now| store.tasks_with_secret(DEFAULT_NAMESPACE, "a", now, 10).await.unwrap();
+    let users = async |now| store.tasks_with_secret(NamespaceId::DEFAULT, "a", now, 10).await.unwrap();
     assert_eq!(users(created).await, [shown]);
     assert_eq!(users(created + punctual_core::Span::from_secs(3 * 86_400)).await, Vec::<String>::new());
 }

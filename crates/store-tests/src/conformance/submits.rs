@@ -1,6 +1,6 @@
 use futures_util::future::join_all;
 use punctual_core::job::Input;
-use punctual_core::{Counters, JobRow};
+use punctual_core::{Counters, JobRow, NamespaceId};
 use punctual_store::{
     FoundRow, HotJob, IdempotencyKey, IdempotentAnswer, JobRecord, NewJob, SUBMIT_MAX, Store, Submission, Submitted,
 };
@@ -30,6 +30,7 @@ pub(super) async fn a_submitted_job_can_be_found_loaded_and_shown(store: &dyn St
     assert_eq!(store.load(load_all(2)).await.unwrap().rows, std::slice::from_ref(&row));
     assert_eq!(store.find(job.id).await.unwrap(), FoundRow::Hot(row));
     let shown = HotJob {
+        namespace: NamespaceId::DEFAULT,
         key: original(&job),
         task: job.task,
         priority: job.priority,
@@ -89,7 +90,7 @@ pub(super) async fn a_submission_over_the_maximum_is_refused(store: &dyn Store) 
 
 fn keyed(key: &str, fingerprint: u8, answer: &str, now_secs: i64, job: NewJob) -> Submission {
     let idempotency = IdempotentAnswer {
-        key: IdempotencyKey(key.to_owned()),
+        key: IdempotencyKey { namespace: NamespaceId::DEFAULT, key: key.to_owned() },
         fingerprint: [fingerprint; 32],
         answer: text(answer),
         now: at(now_secs),
@@ -119,7 +120,7 @@ pub(super) async fn another_request_under_a_used_key_is_refused(store: &dyn Stor
 pub(super) async fn a_used_key_is_recognized_before_anything_is_submitted(store: &dyn Store) {
     with_task(store).await;
     let look = async |fingerprint: u8, now_secs: i64| {
-        let key = IdempotencyKey("k".to_owned());
+        let key = IdempotencyKey { namespace: NamespaceId::DEFAULT, key: "k".to_owned() };
         store.idempotent_answer(key, [fingerprint; 32], at(now_secs)).await.unwrap()
     };
     assert_eq!(look(1, 0).await, None);

@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 
-use punctual_core::Span;
 use punctual_core::retry::RetryPolicy;
 use punctual_core::task::{DeliveryMode, HttpCall, Method, OnLost, Run, Task, TaskSpec};
+use punctual_core::{NamespaceId, Span};
 use punctual_store::{Store, TaskChange};
 
 use crate::fixture::*;
@@ -28,9 +28,9 @@ pub(super) async fn a_task_reads_back_as_it_was_written(store: &dyn Store) {
     };
     let task = Task { revision: 4, updated_at: at(7), spec, ..named_task(1, "ping") };
     assert_eq!(store.create_task(task.clone()).await.unwrap(), TaskChange::Done);
-    assert_eq!(store.task_by_name("ping").await.unwrap(), Some(task.clone()));
+    assert_eq!(store.task_by_name(NamespaceId::DEFAULT, "ping").await.unwrap(), Some(task.clone()));
     assert_eq!(store.tasks_by_id(vec![task.id]).await.unwrap(), [task]);
-    assert_eq!(store.task_by_name("Ping").await.unwrap(), None);
+    assert_eq!(store.task_by_name(NamespaceId::DEFAULT, "Ping").await.unwrap(), None);
 }
 
 pub(super) async fn a_live_name_belongs_to_one_task(store: &dyn Store) {
@@ -38,7 +38,7 @@ pub(super) async fn a_live_name_belongs_to_one_task(store: &dyn Store) {
     assert_eq!(store.create_task(named_task(2, "report")).await.unwrap(), TaskChange::NameTaken);
     assert_eq!(store.tasks_by_id(vec![task_id(2)]).await.unwrap(), []);
     assert_inconsistent(store.create_task(named_task(1, "another")).await);
-    assert_eq!(store.task_by_name("another").await.unwrap(), None);
+    assert_eq!(store.task_by_name(NamespaceId::DEFAULT, "another").await.unwrap(), None);
 }
 
 pub(super) async fn a_task_that_must_have_a_name_is_refused_without_one(store: &dyn Store) {
@@ -53,7 +53,7 @@ fn second_revision() -> Task {
 pub(super) async fn an_update_replaces_the_spec_of_the_revision_before(store: &dyn Store) {
     with_task(store).await;
     assert_eq!(store.update_task(second_revision()).await.unwrap(), TaskChange::Done);
-    assert_eq!(store.task_by_name("report").await.unwrap(), Some(second_revision()));
+    assert_eq!(store.task_by_name(NamespaceId::DEFAULT, "report").await.unwrap(), Some(second_revision()));
 }
 
 pub(super) async fn an_update_of_another_revision_is_a_conflict(store: &dyn Store) {
@@ -69,19 +69,19 @@ pub(super) async fn an_update_of_another_revision_is_a_conflict(store: &dyn Stor
 pub(super) async fn a_task_nobody_knows_cannot_be_changed(store: &dyn Store) {
     assert_eq!(store.update_task(second_revision()).await.unwrap(), TaskChange::Absent);
     assert_eq!(store.delete_task(task_id(1), None).await.unwrap(), TaskChange::Absent);
-    assert_eq!(store.task_by_name("report").await.unwrap(), None);
+    assert_eq!(store.task_by_name(NamespaceId::DEFAULT, "report").await.unwrap(), None);
 }
 
 pub(super) async fn a_deleted_task_frees_its_name_and_is_still_found_by_id(store: &dyn Store) {
     with_task(store).await;
     assert_eq!(store.delete_task(task_id(1), None).await.unwrap(), TaskChange::Done);
-    assert_eq!(store.task_by_name("report").await.unwrap(), None);
-    assert_eq!(store.list_tasks(None, 10).await.unwrap(), []);
+    assert_eq!(store.task_by_name(NamespaceId::DEFAULT, "report").await.unwrap(), None);
+    assert_eq!(store.list_tasks(NamespaceId::DEFAULT, None, 10).await.unwrap(), []);
     assert_eq!(store.tasks_by_id(vec![task_id(1)]).await.unwrap(), [named_task(1, "report")]);
     assert_eq!(store.update_task(second_revision()).await.unwrap(), TaskChange::Absent);
     assert_eq!(store.delete_task(task_id(1), None).await.unwrap(), TaskChange::Absent);
     assert_eq!(store.create_task(named_task(2, "report")).await.unwrap(), TaskChange::Done);
-    assert_eq!(store.task_by_name("report").await.unwrap(), Some(named_task(2, "report")));
+    assert_eq!(store.task_by_name(NamespaceId::DEFAULT, "report").await.unwrap(), Some(named_task(2, "report")));
 }
 
 pub(super) async fn a_task_is_deleted_only_at_the_expected_revision(store: &dyn Store) {
@@ -92,7 +92,7 @@ pub(super) async fn a_task_is_deleted_only_at_the_expected_revision(store: &dyn 
         let change = store.delete_task(task_id(1), Some(expected)).await.unwrap();
         assert_eq!(change, TaskChange::Conflict { revision: 2 });
     }
-    assert!(store.task_by_name("report").await.unwrap().is_some());
+    assert!(store.task_by_name(NamespaceId::DEFAULT, "report").await.unwrap().is_some());
     assert_eq!(store.delete_task(task_id(1), Some(2)).await.unwrap(), TaskChange::Done);
     assert_eq!(store.delete_task(task_id(1), Some(2)).await.unwrap(), TaskChange::Absent);
 }
@@ -112,7 +112,7 @@ pub(super) async fn an_interned_task_has_no_name_and_is_not_listed_or_changed(st
     let (task, digest) = nameless_task(1);
     assert_inconsistent(store.intern_tasks(vec![(named_task(2, "named"), [2; 32])]).await);
     store.intern_tasks(vec![(task.clone(), digest)]).await.unwrap();
-    assert_eq!(store.list_tasks(None, 10).await.unwrap(), []);
+    assert_eq!(store.list_tasks(NamespaceId::DEFAULT, None, 10).await.unwrap(), []);
     assert_eq!(store.update_task(Task { revision: 2, ..task.clone() }).await.unwrap(), TaskChange::Absent);
     assert_eq!(store.delete_task(task.id, None).await.unwrap(), TaskChange::Absent);
     assert_eq!(store.tasks_by_id(vec![task.id]).await.unwrap(), [task]);
@@ -134,7 +134,10 @@ pub(super) async fn tasks_are_listed_by_name(store: &dyn Store) {
         store.create_task(named_task(n as u64, name)).await.unwrap();
     }
     let names = |tasks: Vec<Task>| tasks.into_iter().filter_map(|task| task.name).collect::<Vec<_>>();
-    assert_eq!(names(store.list_tasks(None, 10).await.unwrap()), ["B", "a", "ab", "b", "é"]);
-    assert_eq!(names(store.list_tasks(Some("a".to_owned()), 2).await.unwrap()), ["ab", "b"]);
-    assert_eq!(names(store.list_tasks(Some("é".to_owned()), 2).await.unwrap()), Vec::<String>::new());
+    assert_eq!(names(store.list_tasks(NamespaceId::DEFAULT, None, 10).await.unwrap()), ["B", "a", "ab", "b", "é"]);
+    assert_eq!(names(store.list_tasks(NamespaceId::DEFAULT, Some("a".to_owned()), 2).await.unwrap()), ["ab", "b"]);
+    assert_eq!(
+        names(store.list_tasks(NamespaceId::DEFAULT, Some("é".to_owned()), 2).await.unwrap()),
+        Vec::<String>::new()
+    );
 }

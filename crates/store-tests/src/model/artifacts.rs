@@ -1,5 +1,5 @@
 use punctual_core::task::Task;
-use punctual_core::{ArtifactId, TaskId, Timestamp};
+use punctual_core::{ArtifactId, NamespaceId, TaskId, Timestamp};
 use punctual_store::{
     Arrival, Artifact, ArtifactChange, ArtifactState, CreatedArtifact, NewArtifact, Result, Unfit, Waits,
 };
@@ -30,6 +30,7 @@ impl ModelStore {
             }
             let is_same = |known: &StoredArtifact| {
                 !known.is_refused()
+                    && known.artifact.namespace == new.namespace
                     && (known.artifact.sha256, known.artifact.size) == (new.sha256, new.size)
                     && known.artifact.kind == new.kind
             };
@@ -46,6 +47,7 @@ impl ModelStore {
             }
             let artifact = Artifact {
                 id: new.id,
+                namespace: new.namespace,
                 name: new.name,
                 size: new.size,
                 sha256: new.sha256,
@@ -62,10 +64,14 @@ impl ModelStore {
         self.state().artifacts.get(&id).map(|stored| stored.artifact.clone())
     }
 
-    pub fn list_artifacts_now(&self, after: Option<ArtifactId>, limit: usize) -> Vec<Artifact> {
+    pub fn list_artifacts_now(&self, namespace: NamespaceId, after: Option<ArtifactId>, limit: usize) -> Vec<Artifact> {
         let state = self.state();
         let before = state.artifacts.iter().rev().filter(|(id, _)| after.is_none_or(|after| **id < after));
-        before.map(|(_, stored)| stored.artifact.clone()).take(limit).collect()
+        before
+            .filter(|(_, stored)| stored.artifact.namespace == namespace)
+            .map(|(_, stored)| stored.artifact.clone())
+            .take(limit)
+            .collect()
     }
 
     pub fn pending_artifacts_now(&self, after: Option<ArtifactId>, limit: usize) -> Vec<Artifact> {
@@ -146,6 +152,10 @@ impl State {
         self.artifacts.put(stored.artifact.id, stored);
     }
 
+    pub(super) fn has_artifact_of(&self, namespace: NamespaceId) -> bool {
+        self.artifacts.values().any(|stored| stored.artifact.namespace == namespace)
+    }
+
     fn users_of(&self, id: ArtifactId) -> impl Iterator<Item = &Task> {
         let tasks = self.tasks.values().map(|stored| &stored.task);
         tasks.filter(move |task| task.spec.run.artifacts().any(|artifact| artifact == id))
@@ -155,10 +165,10 @@ impl State {
     pub(super) fn awaited(&self, task: &Task) -> std::result::Result<Option<ArtifactId>, (ArtifactId, Unfit)> {
         let find = |id: ArtifactId| self.artifacts.get(&id).map(|stored| &stored.artifact);
         for file in task.spec.run.files() {
-            Unfit::of_file(find(file.artifact)).map_err(|unfit| (file.artifact, unfit))?;
+            Unfit::of_file(task, find(file.artifact)).map_err(|unfit| (file.artifact, unfit))?;
         }
         let Some(id) = task.spec.run.artifact() else { return Ok(None) };
-        let waits = Unfit::of_program(find(id)).map_err(|unfit| (id, unfit))?;
+        let waits = Unfit::of_program(task, find(id)).map_err(|unfit| (id, unfit))?;
         Ok((waits == Waits::Yes).then_some(id))
     }
 

@@ -1,7 +1,7 @@
 //! Backfills and their runs.
 
 use async_trait::async_trait;
-use punctual_core::{BackfillId, JobState, ScheduleId, Timestamp};
+use punctual_core::{BackfillId, JobState, NamespaceId, ScheduleId, Timestamp};
 use punctual_store::{
     BACKFILLS_MAX, BackfillRow, BackfillRun, BackfillState, BackfillStep, Backfilled, Backfills, NewJob, Result,
     Stepped,
@@ -29,13 +29,16 @@ impl ModelStore {
 
     pub fn list_backfills_now(
         &self,
+        namespace: NamespaceId,
         schedule: Option<ScheduleId>,
         before: Option<BackfillId>,
         limit: usize,
     ) -> Vec<BackfillRow> {
         let state = self.state();
         let fits = |row: &&BackfillRow| {
-            schedule.is_none_or(|schedule| row.schedule == schedule) && before.is_none_or(|before| row.id < before)
+            row.namespace == namespace
+                && schedule.is_none_or(|schedule| row.schedule == schedule)
+                && before.is_none_or(|before| row.id < before)
         };
         state.backfills.values().rev().filter(fits).take(limit).cloned().collect()
     }
@@ -143,11 +146,12 @@ impl Backfills for ModelStore {
     }
     async fn list_backfills(
         &self,
+        namespace: NamespaceId,
         schedule: Option<ScheduleId>,
         before: Option<BackfillId>,
         limit: usize,
     ) -> Result<Vec<BackfillRow>> {
-        Ok(self.list_backfills_now(schedule, before, limit))
+        Ok(self.list_backfills_now(namespace, schedule, before, limit))
     }
     async fn running_backfills(&self) -> Result<Vec<BackfillRow>> {
         Ok(self.running_backfills_now())

@@ -73,12 +73,12 @@ impl State {
     }
 
     fn add_schedule(&mut self, row: &Arc<ScheduleRow>, void: &mut Void) -> Result<()> {
-        if self.schedule_names.has(&row.name) || self.schedules.has(&row.id) {
+        if self.schedule_names.has(&(row.namespace, row.name.clone())) || self.schedules.has(&row.id) {
             void.schedules.push(row.id);
             return Ok(());
         }
         self.expect_task_of(&row.edit)?;
-        self.schedule_names.put(row.name.clone(), row.id);
+        self.schedule_names.put((row.namespace, row.name.clone()), row.id);
         self.schedules.put(row.id, ScheduleRow::clone(row));
         Ok(())
     }
@@ -129,7 +129,7 @@ impl State {
 
     fn drop_schedule(&mut self, id: ScheduleId, change: &ScheduleChange) {
         let Some(row) = self.schedules.take(&id) else { return };
-        self.schedule_names.take(&row.name);
+        self.schedule_names.take(&(row.namespace, row.name.clone()));
         self.keep_change(id, change.clone());
     }
 

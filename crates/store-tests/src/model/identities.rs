@@ -136,8 +136,11 @@ impl State {
             let expires_at = Some(found.expires_at.map_or(until, |at| at.min(until)));
             self.keys.put(old, (change, KeyRow { replaced_by: Some(key.id), expires_at, ..found }));
         }
-        let is_taken =
-            |other: &KeyRow| other.name == key.name && other.revoked.is_none() && other.replaced_by.is_none();
+        let is_taken = |other: &KeyRow| {
+            (other.namespace, &other.name) == (key.namespace, &key.name)
+                && other.revoked.is_none()
+                && other.replaced_by.is_none()
+        };
         if self.keys.values().any(|(_, other)| is_taken(other)) {
             return match replaces {
                 None => Ok(KeyChange::NameTaken),

@@ -1,4 +1,4 @@
-use punctual_core::{AttemptNo, Counters, JobId, JobKey, Timestamp};
+use punctual_core::{AttemptNo, Counters, JobId, JobKey, NamespaceId, Timestamp};
 use punctual_store::{
     DueWindow, Filter, FinishedJob, HotJob, IdempotencyKey, IdempotentAnswer, JobPages, JobRecord, LateOutcome, NewJob,
     Order, Page, Position, RerunRecord, Result, SUBMIT_MAX, Submission, Submitted, TASK_USE_STEP,
@@ -17,7 +17,7 @@ impl ModelStore {
             }
             state.store_jobs(submission.jobs)?;
             if let Some(kept) = submission.idempotency {
-                state.answers.put(kept.key.0.clone(), kept);
+                state.answers.put(kept.key.clone(), kept);
             }
             Ok(Submitted::Done)
         })
@@ -42,7 +42,7 @@ impl ModelStore {
         }
         let finished = state.finished.get(&id)?;
         Some(JobRecord::Finished {
-            job: show_finished(id, finished),
+            job: state.show_finished(id, finished),
             input: finished.hot.input.clone(),
             output: finished.output.clone(),
             attempts: earlier.chain(finished.attempt.clone()).collect(),
@@ -80,7 +80,7 @@ impl ModelStore {
 
     pub fn finished_jobs_now(&self, ids: &[JobId]) -> Vec<FinishedJob> {
         let state = self.state();
-        ids.iter().filter_map(|id| state.finished.get(id).map(|finished| show_finished(*id, finished))).collect()
+        ids.iter().filter_map(|id| state.finished.get(id).map(|finished| state.show_finished(*id, finished))).collect()
     }
 
     pub fn list_jobs_now(&self, filter: &Filter, position: Position) -> JobPages {
@@ -95,7 +95,7 @@ impl ModelStore {
             .iter()
             .filter(|(id, finished)| filter.tables.has_finished() && state.fits(filter, **id, &finished.hot))
             .filter(|(_, finished)| filter.states.is_empty() || filter.states.contains(&finished.state))
-            .map(|(id, finished)| (*id, show_finished(*id, finished)));
+            .map(|(id, finished)| (*id, state.show_finished(*id, finished)));
         let Position { after, order, limit } = position;
         JobPages {
             hot: page(hot.collect(), after, order, limit),
@@ -109,11 +109,18 @@ impl ModelStore {
             .hot
             .iter()
             .filter(|((_, key), _)| key.due_at >= window.from && key.due_at < window.before)
+            .filter(|(_, hot)| window.namespace.is_none_or(|namespace| namespace == state.namespace_of(hot.task)))
             .map(|((_, key), hot)| (*key, state.show_hot(*key, hot)));
         page(rows.collect(), window.after, Order::Ascending, limit)
     }
 
-    pub fn given_back_now(&self, after: Option<JobKey>, until: Timestamp, limit: usize) -> Page<HotJob, JobKey> {
+    pub fn given_back_now(
+        &self,
+        namespace: Option<NamespaceId>,
+        after: Option<JobKey>,
+        until: Timestamp,
+        limit: usize,
+    ) -> Page<HotJob, JobKey> {
         let state = self.state();
         let place = |id: JobId, hot: &Hot| Some(JobKey { id, due_at: hot.give_backs.as_ref()?.last.as_ref()?.since });
         let found = state.hot.iter().filter_map(|((_, key), hot)| Some((place(key.id, hot)?, *key, hot)));
@@ -122,13 +129,15 @@ impl ModelStore {
         found.sort_by_key(|(place, _, _)| *place);
         found.truncate(limit);
         let next = found.last().map(|(place, _, _)| *place).filter(|_| found.len() == limit);
-        Page { rows: found.into_iter().map(|(_, key, hot)| state.show_hot(key, hot)).collect(), next }
+        let rows = found.into_iter().map(|(_, key, hot)| state.show_hot(key, hot));
+        let wanted = |job: &HotJob| namespace.is_none_or(|namespace| namespace == job.namespace);
+        Page { rows: rows.filter(wanted).collect(), next }
     }
 }
 
 impl State {
     fn answered_before(&self, key: &IdempotencyKey, fingerprint: &[u8; 32], now: Timestamp) -> Option<Submitted> {
-        let kept = self.answers.get(&key.0).filter(|kept| kept.expires_at > now)?;
+        let kept = self.answers.get(key).filter(|kept| kept.expires_at > now)?;
         Some(if kept.fingerprint == *fingerprint {
             Submitted::Replayed { answer: kept.answer.clone() }
         } else {
@@ -139,7 +148,10 @@ impl State {
     pub(super) fn store_jobs(&mut self, jobs: Vec<NewJob>) -> Result<()> {
         expect_few(&jobs)?;
         for job in jobs {
-            let NewJob { id, task, priority, submitted_at, tracing_id, source, input } = job;
+            let NewJob { id, namespace, task, priority, submitted_at, tracing_id, source, input } = job;
+            if self.tasks.has(&task) && self.namespace_of(task) != namespace {
+                return Err(inconsistent(format!("{id} is not in the namespace of {task}")));
+            }
             let counters = Counters::NEW;
             let give_backs = None;
             let hot = Hot { task, priority, counters, submitted_at, tracing_id, source, give_backs, input };
@@ -190,7 +202,8 @@ impl State {
 
     fn fits(&self, filter: &Filter, id: JobId, hot: &Hot) -> bool {
         let spec = &self.tasks[&hot.task].task.spec;
-        filter.task.is_none_or(|task| task == hot.task)
+        filter.namespace.is_none_or(|namespace| namespace == self.namespace_of(hot.task))
+            && filter.task.is_none_or(|task| task == hot.task)
             && filter.kind.as_ref().is_none_or(|kind| kind == spec.run.kind())
             && filter.queue.as_ref().is_none_or(|queue| *queue == spec.queue)
             && filter.tracing_id.as_ref().is_none_or(|wanted| hot.tracing_id.as_ref() == Some(wanted))
@@ -201,6 +214,7 @@ impl State {
     fn show_hot(&self, key: JobKey, hot: &Hot) -> HotJob {
         HotJob {
             key,
+            namespace: self.namespace_of(hot.task),
             task: hot.task,
             priority: hot.priority,
             counters: hot.counters,
@@ -211,28 +225,29 @@ impl State {
             cancel_requested: self.cancel_requests.has(&key.id),
         }
     }
+
+    fn show_finished(&self, id: JobId, finished: &Finished) -> FinishedJob {
+        FinishedJob {
+            id,
+            namespace: self.namespace_of(finished.hot.task),
+            task: finished.hot.task,
+            priority: finished.hot.priority,
+            counters: finished.hot.counters,
+            submitted_at: finished.hot.submitted_at,
+            tracing_id: finished.hot.tracing_id.clone(),
+            source: finished.hot.source,
+            state: finished.state,
+            finished_at: finished.finished_at,
+            due_at: finished.due_at,
+            reason: finished.reason.clone(),
+        }
+    }
 }
 
 fn expect_few(jobs: &[NewJob]) -> Result<()> {
     match jobs.len() > SUBMIT_MAX {
         true => Err(inconsistent("too many jobs in one submission")),
         false => Ok(()),
-    }
-}
-
-fn show_finished(id: JobId, finished: &Finished) -> FinishedJob {
-    FinishedJob {
-        id,
-        task: finished.hot.task,
-        priority: finished.hot.priority,
-        counters: finished.hot.counters,
-        submitted_at: finished.hot.submitted_at,
-        tracing_id: finished.hot.tracing_id.clone(),
-        source: finished.hot.source,
-        state: finished.state,
-        finished_at: finished.finished_at,
-        due_at: finished.due_at,
-        reason: finished.reason.clone(),
     }
 }
 

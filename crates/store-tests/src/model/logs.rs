@@ -86,6 +86,7 @@ impl ModelStore {
             }
             state.forget_ledger(before);
             state.forget_reports(before);
+            state.forget_namespaces(before);
             state.forget_backfills(before);
             state.workers.take_all(|_, worker| worker.last_seen_at < tasks_used_since(before));
             state.stale.take_all(|_, (at, _)| *at < before);

@@ -19,6 +19,7 @@ mod jobs;
 mod leases;
 mod logs;
 mod members;
+mod namespaces;
 mod notices;
 mod port;
 mod reads;
@@ -39,13 +40,13 @@ use punctual_core::schedule::{OccurrenceRow, ScheduleChange, ScheduleRow, Source
 use punctual_core::shard::write::{Epoch, Start, StartsId};
 use punctual_core::task::{Priority, Task};
 use punctual_core::{
-    ArtifactId, AttemptNo, BackfillId, Counters, EnrolmentId, JobId, JobKey, JobState, JoinTokenId, ScheduleId,
-    ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
+    ArtifactId, AttemptNo, BackfillId, Counters, EnrolmentId, JobId, JobKey, JobState, JoinTokenId, NamespaceId,
+    ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
 };
 use punctual_store::{
     Ailing, AuditEnds, AuditRow, AuthorityRow, BackfillRow, BackfillRun, ClusterSecret, DeliveryRow, DutyLease,
-    Enrolment, IdempotentAnswer, IdentityId, JoinTokenRow, KeyRow, RerunRecord, Result, RuleRow, SealedKey, SecretRow,
-    SeenMember, SeenWorker, SessionRow, StoreError, UserRow,
+    Enrolment, IdempotencyKey, IdempotentAnswer, IdentityId, JoinTokenRow, KeyRow, NamespaceRow, RerunRecord, Result,
+    RuleRow, SealedKey, SecretRow, SeenMember, SeenWorker, SessionRow, StoreError, UserRow,
 };
 
 use artifacts::StoredArtifact;
@@ -89,21 +90,22 @@ pub struct State {
     /// Left behind when the chunk goes: none is read without it.
     log_marks: Table<(JobId, AttemptNo, u64), Bytes>,
     dropped_logs: Table<String, ()>,
-    answers: Table<String, IdempotentAnswer>,
+    answers: Table<IdempotencyKey, IdempotentAnswer>,
     schedules: Table<ScheduleId, ScheduleRow>,
-    schedule_names: Table<String, ScheduleId>,
+    schedule_names: Table<(NamespaceId, String), ScheduleId>,
     /// Numbered, since two may have the same time.
     schedule_changes: Table<(ScheduleId, u64), ScheduleChange>,
     occurrences: Table<(ScheduleId, Timestamp), OccurrenceRow>,
-    calendars: Table<String, StoredCalendar>,
+    calendars: Table<(NamespaceId, String), StoredCalendar>,
     /// The largest that any calendar ever had, also one that is gone.
     last_revision: Table<(), u32>,
     /// Those that wait, by their numbers.
     notices: Table<i64, Notice>,
     /// The largest that any notice ever had, also one that is gone.
     last_notice: Table<(), i64>,
-    rules: Table<String, RuleRow>,
-    ailing: Table<TaskId, Ailing>,
+    rules: Table<(NamespaceId, String), RuleRow>,
+    /// Each with the namespace that its task had when it was put.
+    ailing: Table<TaskId, (NamespaceId, Ailing)>,
     deliveries: Table<(Timestamp, JobId), DeliveryRow>,
     backfills: Table<BackfillId, BackfillRow>,
     backfill_runs: Table<(BackfillId, Timestamp), BackfillRun>,
@@ -124,7 +126,10 @@ pub struct State {
     audit: Table<u64, AuditRow>,
     audit_ends: Table<(), AuditEnds>,
     sealed_keys: Table<String, SealedKey>,
-    secrets: Table<(String, String), SecretRow>,
+    secrets: Table<(NamespaceId, String), SecretRow>,
+    namespaces: Table<NamespaceId, NamespaceRow>,
+    /// The revision of all changes, and the last number that was given.
+    namespace_counter: Table<(), (u64, u32)>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -174,7 +179,7 @@ impl ModelStore {
             shards.put(ShardId(shard), Shard::default());
         }
         shards.keep();
-        let state = State {
+        let mut state = State {
             now,
             generation: 0,
             whole_since: Epoch::default(),
@@ -222,7 +227,10 @@ impl ModelStore {
             audit_ends: Table::default(),
             sealed_keys: Table::default(),
             secrets: Table::default(),
+            namespaces: Table::default(),
+            namespace_counter: Table::default(),
         };
+        state.begin_namespaces();
         Self {
             state: Arc::new(Mutex::new(state)),
             shard_count,
@@ -341,6 +349,8 @@ impl State {
             plain_secret,
             sealed_keys,
             secrets,
+            namespaces,
+            namespace_counter,
             keys,
             users,
             sessions,

@@ -7,8 +7,8 @@ use punctual_core::shard::event::Load;
 use punctual_core::shard::write::{Epoch, SharedBatch};
 use punctual_core::task::Task;
 use punctual_core::{
-    ArtifactId, AttemptNo, EnrolmentId, JobId, JobKey, JoinTokenId, ServerId, ShardId, Span, TaskId, Timestamp,
-    WorkerId,
+    ArtifactId, AttemptNo, EnrolmentId, JobId, JobKey, JoinTokenId, NamespaceId, ServerId, ShardId, Span, TaskId,
+    Timestamp, WorkerId,
 };
 use punctual_store::{
     Applied, Archived, Archiving, Arrival, Artifact, ArtifactChange, Artifacts, Audit, AuditAppended, AuditBatch,
@@ -40,8 +40,13 @@ impl Artifacts for ModelStore {
     async fn artifact(&self, id: ArtifactId) -> Result<Option<Artifact>> {
         Ok(self.artifact_now(id))
     }
-    async fn list_artifacts(&self, after: Option<ArtifactId>, limit: usize) -> Result<Vec<Artifact>> {
-        Ok(self.list_artifacts_now(after, limit))
+    async fn list_artifacts(
+        &self,
+        namespace: NamespaceId,
+        after: Option<ArtifactId>,
+        limit: usize,
+    ) -> Result<Vec<Artifact>> {
+        Ok(self.list_artifacts_now(namespace, after, limit))
     }
     async fn pending_artifacts(&self, after: Option<ArtifactId>, limit: usize) -> Result<Vec<Artifact>> {
         Ok(self.pending_artifacts_now(after, limit))
@@ -74,15 +79,15 @@ impl Tasks for ModelStore {
     async fn intern_tasks(&self, tasks: Vec<(Task, [u8; 32])>) -> Result<Interned> {
         self.intern_tasks_now(tasks)
     }
-    async fn task_by_name(&self, name: &str) -> Result<Option<Task>> {
-        Ok(self.task_by_name_now(name))
+    async fn task_by_name(&self, namespace: NamespaceId, name: &str) -> Result<Option<Task>> {
+        Ok(self.task_by_name_now(namespace, name))
     }
     async fn tasks_by_id(&self, ids: Vec<TaskId>) -> Result<Vec<Task>> {
         ids.iter().try_for_each(|id| self.is_readable(id))?;
         Ok(self.tasks_by_id_now(&ids))
     }
-    async fn list_tasks(&self, after: Option<String>, limit: usize) -> Result<Vec<Task>> {
-        Ok(self.list_tasks_now(after.as_deref(), limit))
+    async fn list_tasks(&self, namespace: NamespaceId, after: Option<String>, limit: usize) -> Result<Vec<Task>> {
+        Ok(self.list_tasks_now(namespace, after.as_deref(), limit))
     }
 }
 
@@ -130,8 +135,14 @@ impl JobReads for ModelStore {
         page.rows.retain(|job| self.is_readable(job.key.id).is_ok());
         Ok(page)
     }
-    async fn given_back(&self, after: Option<JobKey>, until: Timestamp, limit: usize) -> Result<Page<HotJob, JobKey>> {
-        let mut page = self.given_back_now(after, until, limit);
+    async fn given_back(
+        &self,
+        namespace: Option<NamespaceId>,
+        after: Option<JobKey>,
+        until: Timestamp,
+        limit: usize,
+    ) -> Result<Page<HotJob, JobKey>> {
+        let mut page = self.given_back_now(namespace, after, until, limit);
         page.rows.retain(|job| self.is_readable(job.key.id).is_ok());
         Ok(page)
     }
@@ -266,26 +277,35 @@ impl Secrets for ModelStore {
     async fn keep_sealed_key(&self, key: SealedKey) -> Result<SealedKey> {
         self.keep_sealed_key_now(key)
     }
+    async fn drop_sealed_key(&self, label: &str) -> Result<bool> {
+        self.drop_sealed_key_now(label)
+    }
     async fn rewrap_keys(&self, former: RootKeyId, keys: Vec<SealedKey>) -> Result<bool> {
         self.rewrap_keys_now(former, keys)
     }
     async fn put_secret(&self, row: SecretRow) -> Result<SecretChange> {
         self.put_secret_now(row)
     }
-    async fn delete_secret(&self, namespace: &str, name: &str) -> Result<bool> {
+    async fn delete_secret(&self, namespace: NamespaceId, name: &str) -> Result<bool> {
         self.delete_secret_now(namespace, name)
     }
-    async fn secrets_by_name(&self, namespace: &str, names: Vec<String>) -> Result<Vec<SecretRow>> {
+    async fn secrets_by_name(&self, namespace: NamespaceId, names: Vec<String>) -> Result<Vec<SecretRow>> {
         Ok(self.secrets_by_name_now(namespace, &names))
     }
-    async fn secrets(&self, namespace: &str) -> Result<Vec<SecretRow>> {
+    async fn secrets(&self, namespace: NamespaceId) -> Result<Vec<SecretRow>> {
         Ok(self.secrets_now(namespace))
     }
-    async fn tasks_with_secret(&self, _: &str, name: &str, now: Timestamp, limit: usize) -> Result<Vec<String>> {
-        Ok(self.tasks_with_secret_now(name, now, limit))
+    async fn tasks_with_secret(
+        &self,
+        namespace: NamespaceId,
+        name: &str,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<String>> {
+        Ok(self.tasks_with_secret_now(namespace, name, now, limit))
     }
-    async fn secret_uses(&self, _: &str) -> Result<Vec<(String, u64)>> {
-        Ok(self.secret_uses_now())
+    async fn secret_uses(&self, namespace: NamespaceId) -> Result<Vec<(String, u64)>> {
+        Ok(self.secret_uses_now(namespace))
     }
 }
 

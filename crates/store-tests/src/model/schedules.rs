@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use punctual_core::schedule::{OccurrenceRow, ScheduleChange, ScheduleRow, StoredCalendar, Verdict};
-use punctual_core::{ScheduleId, ShardId, TaskId, Timestamp};
+use punctual_core::{NamespaceId, ScheduleId, ShardId, TaskId, Timestamp};
 use punctual_store::{
     CalendarDeletion, CalendarUpdate, LoadedRow, OccurrenceFilter, Order, Result, ScheduleFilter, Schedules,
     ShardSchedules,
@@ -46,10 +46,10 @@ impl ModelStore {
         self.state().schedules.get(&id).cloned()
     }
 
-    pub fn schedule_ids_now(&self, names: &[String]) -> Vec<(String, ScheduleId)> {
+    pub fn schedule_ids_now(&self, namespace: NamespaceId, names: &[String]) -> Vec<(String, ScheduleId)> {
         let state = self.state();
         let names: BTreeSet<&String> = names.iter().collect();
-        let known = |name: &String| Some((name.clone(), *state.schedule_names.get(name)?));
+        let known = |name: &String| Some((name.clone(), *state.schedule_names.get(&(namespace, name.clone()))?));
         names.into_iter().filter_map(known).collect()
     }
 
@@ -61,7 +61,8 @@ impl ModelStore {
     ) -> (Vec<ScheduleRow>, Option<String>) {
         let state = self.state();
         let fits = |row: &&ScheduleRow| {
-            filter.task.is_none_or(|task| task == row.edit.task)
+            filter.namespace == row.namespace
+                && filter.task.is_none_or(|task| task == row.edit.task)
                 && filter.is_paused.is_none_or(|is_paused| is_paused == row.state.pause.is_some())
                 && filter.prefix.as_ref().is_none_or(|prefix| row.name.starts_with(prefix))
                 && after.is_none_or(|after| row.name.as_str() > after)
@@ -79,7 +80,11 @@ impl ModelStore {
 
     pub fn schedules_of_task_now(&self, task: TaskId, limit: usize) -> Vec<String> {
         let state = self.state();
-        state.by_name().filter(|row| row.edit.task == task).take(limit).map(|row| row.name.clone()).collect()
+        let of_task = state.schedules.values().filter(|row| row.edit.task == task);
+        let mut names: Vec<String> = of_task.map(|row| row.name.clone()).collect();
+        names.sort_unstable();
+        names.truncate(limit);
+        names
     }
 
     pub fn schedule_changes_now(&self, id: ScheduleId, limit: usize) -> Vec<ScheduleChange> {
@@ -120,42 +125,51 @@ impl ModelStore {
 
     pub fn put_calendar_now(&self, calendar: StoredCalendar, expected: Option<u32>) -> Result<CalendarUpdate> {
         self.state().all_or_nothing(|state| {
-            let revision = state.calendars.get(&calendar.name).map_or(0, |known| known.revision);
+            let key = (calendar.namespace, calendar.name.clone());
+            let revision = state.calendars.get(&key).map_or(0, |known| known.revision);
             if expected.is_some_and(|expected| expected != revision) {
                 return Ok(CalendarUpdate::Conflict { revision });
             }
             let revision = state.last_revision.get(&()).copied().unwrap_or(0) + 1;
             state.last_revision.put((), revision);
-            state.calendars.put(calendar.name.clone(), StoredCalendar { revision, ..calendar });
+            state.calendars.put(key, StoredCalendar { revision, ..calendar });
             Ok(CalendarUpdate::Done { revision })
         })
     }
 
-    pub fn delete_calendar_now(&self, name: &str, expected: Option<u32>) -> Result<CalendarDeletion> {
+    pub fn delete_calendar_now(
+        &self,
+        namespace: NamespaceId,
+        name: &str,
+        expected: Option<u32>,
+    ) -> Result<CalendarDeletion> {
         self.state().all_or_nothing(|state| {
-            let name = name.to_owned();
-            let Some(StoredCalendar { revision, .. }) = state.calendars.get(&name) else {
+            let key = (namespace, name.to_owned());
+            let Some(StoredCalendar { revision, .. }) = state.calendars.get(&key) else {
                 return Ok(CalendarDeletion::Absent);
             };
             if expected.is_some_and(|expected| expected != *revision) {
                 return Ok(CalendarDeletion::Conflict { revision: *revision });
             }
-            let users = state.by_name().filter(|row| row.edit.calendars.contains(&name));
+            let of_namespace = state.by_name().filter(|row| row.namespace == namespace);
+            let users = of_namespace.filter(|row| row.edit.calendars.contains(&key.1));
             let users: Vec<String> = users.take(USERS_SHOWN_MAX).map(|row| row.name.clone()).collect();
             if !users.is_empty() {
                 return Ok(CalendarDeletion::InUse(users));
             }
-            state.calendars.take(&name);
+            state.calendars.take(&key);
             Ok(CalendarDeletion::Done)
         })
     }
 
-    pub fn calendar_now(&self, name: &str) -> Option<StoredCalendar> {
-        self.state().calendars.get(name).cloned()
+    pub fn calendar_now(&self, namespace: NamespaceId, name: &str) -> Option<StoredCalendar> {
+        self.state().calendars.get(&(namespace, name.to_owned())).cloned()
     }
 
-    pub fn calendars_now(&self) -> Vec<StoredCalendar> {
-        self.state().calendars.values().cloned().collect()
+    pub fn calendars_now(&self, namespace: Option<NamespaceId>) -> Vec<StoredCalendar> {
+        let state = self.state();
+        let wanted = |calendar: &&StoredCalendar| namespace.is_none_or(|namespace| namespace == calendar.namespace);
+        state.calendars.values().filter(wanted).cloned().collect()
     }
 
     pub fn calendars_revision_now(&self) -> u32 {
@@ -164,12 +178,15 @@ impl ModelStore {
 
     pub fn schedules_with_calendars_now(
         &self,
-        names: &[String],
+        names: &[(NamespaceId, String)],
         after: Option<ScheduleId>,
         limit: usize,
     ) -> Vec<LoadedRow> {
         let state = self.state();
-        let uses = |row: &&ScheduleRow| row.edit.calendars.iter().any(|name| names.contains(name));
+        let is_asked = |row: &ScheduleRow, name: &String| {
+            names.iter().any(|(namespace, asked)| (*namespace, asked) == (row.namespace, name))
+        };
+        let uses = |row: &&ScheduleRow| row.edit.calendars.iter().any(|name| is_asked(row, name));
         let users = state.schedules.values().filter(uses);
         users.filter(|row| after.is_none_or(|after| row.id > after)).take(limit).map(loaded).collect()
     }
@@ -184,6 +201,7 @@ impl State {
 fn loaded(row: &ScheduleRow) -> LoadedRow {
     LoadedRow {
         id: row.id,
+        namespace: row.namespace,
         name: row.name.clone(),
         task: row.edit.task,
         spec: row.edit.spec.clone(),
@@ -208,8 +226,8 @@ impl Schedules for ModelStore {
         self.is_readable(id)?;
         Ok(self.schedule_now(id))
     }
-    async fn schedule_ids(&self, names: Vec<String>) -> Result<Vec<(String, ScheduleId)>> {
-        Ok(self.schedule_ids_now(&names))
+    async fn schedule_ids(&self, namespace: NamespaceId, names: Vec<String>) -> Result<Vec<(String, ScheduleId)>> {
+        Ok(self.schedule_ids_now(namespace, &names))
     }
     async fn list_schedules(
         &self,
@@ -238,21 +256,26 @@ impl Schedules for ModelStore {
     async fn put_calendar(&self, calendar: StoredCalendar, expected: Option<u32>) -> Result<CalendarUpdate> {
         self.put_calendar_now(calendar, expected)
     }
-    async fn delete_calendar(&self, name: &str, expected: Option<u32>) -> Result<CalendarDeletion> {
-        self.delete_calendar_now(name, expected)
+    async fn delete_calendar(
+        &self,
+        namespace: NamespaceId,
+        name: &str,
+        expected: Option<u32>,
+    ) -> Result<CalendarDeletion> {
+        self.delete_calendar_now(namespace, name, expected)
     }
-    async fn calendar(&self, name: &str) -> Result<Option<StoredCalendar>> {
-        Ok(self.calendar_now(name))
+    async fn calendar(&self, namespace: NamespaceId, name: &str) -> Result<Option<StoredCalendar>> {
+        Ok(self.calendar_now(namespace, name))
     }
-    async fn calendars(&self) -> Result<Vec<StoredCalendar>> {
-        Ok(self.calendars_now())
+    async fn calendars(&self, namespace: Option<NamespaceId>) -> Result<Vec<StoredCalendar>> {
+        Ok(self.calendars_now(namespace))
     }
     async fn calendars_revision(&self) -> Result<u32> {
         Ok(self.calendars_revision_now())
     }
     async fn schedules_with_calendars(
         &self,
-        names: Vec<String>,
+        names: Vec<(NamespaceId, String)>,
         after: Option<ScheduleId>,
         limit: usize,
     ) -> Result<Vec<LoadedRow>> {

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use punctual_core::Timestamp;
+use punctual_core::namespace::NamespaceId;
 use punctual_core::schedule::By;
 use punctual_store::{
     CLUSTER_SECRET, ClusterSecret, Result, RootKeyId, SECRETS_MAX, SealedKey, SecretChange, SecretRow, TASK_USE_STEP,
@@ -49,9 +50,13 @@ impl ModelStore {
         })
     }
 
+    pub fn drop_sealed_key_now(&self, label: &str) -> Result<bool> {
+        self.state().all_or_nothing(|state| Ok(state.sealed_keys.take(&label.to_owned()).is_some()))
+    }
+
     pub fn put_secret_now(&self, row: SecretRow) -> Result<SecretChange> {
         self.state().all_or_nothing(|state| {
-            let key = (row.namespace.clone(), row.name.clone());
+            let key = (row.namespace, row.name.clone());
             let known = state.secrets.get(&key).cloned();
             let revision = known.as_ref().map_or(0, |known| known.revision);
             if revision.checked_add(1) != Some(row.revision) {
@@ -67,36 +72,44 @@ impl ModelStore {
         })
     }
 
-    pub fn delete_secret_now(&self, namespace: &str, name: &str) -> Result<bool> {
-        let key = (namespace.to_owned(), name.to_owned());
+    pub fn delete_secret_now(&self, namespace: NamespaceId, name: &str) -> Result<bool> {
+        let key = (namespace, name.to_owned());
         self.state().all_or_nothing(|state| Ok(state.secrets.take(&key).is_some()))
     }
 
-    pub fn secrets_by_name_now(&self, namespace: &str, names: &[String]) -> Vec<SecretRow> {
+    pub fn secrets_by_name_now(&self, namespace: NamespaceId, names: &[String]) -> Vec<SecretRow> {
         self.secrets_now(namespace).into_iter().filter(|row| names.contains(&row.name)).collect()
     }
 
-    pub fn secrets_now(&self, namespace: &str) -> Vec<SecretRow> {
+    pub fn secrets_now(&self, namespace: NamespaceId) -> Vec<SecretRow> {
         self.state().secrets.values().filter(|row| row.namespace == namespace).cloned().collect()
     }
 
-    pub fn tasks_with_secret_now(&self, name: &str, now: Timestamp, limit: usize) -> Vec<String> {
+    pub fn tasks_with_secret_now(
+        &self,
+        namespace: NamespaceId,
+        name: &str,
+        now: Timestamp,
+        limit: usize,
+    ) -> Vec<String> {
         let state = self.state();
         let may_run = |stored: &&StoredTask| {
             let is_scheduled = || state.schedules.values().any(|row| row.edit.task == stored.task.id);
             let is_due = stored.used_until > now - TASK_USE_STEP;
             !stored.deleted && (stored.task.name.is_some() || is_due || is_scheduled())
         };
-        let users = state.tasks.values().filter(|stored| stored.task.spec.run.secrets().contains(name));
+        let of_namespace = state.tasks.values().filter(|stored| stored.task.namespace == namespace);
+        let users = of_namespace.filter(|stored| stored.task.spec.run.secrets().contains(name));
         let shown =
             users.filter(may_run).map(|stored| stored.task.name.clone().unwrap_or_else(|| stored.task.id.to_string()));
         shown.take(limit).collect()
     }
 
-    pub fn secret_uses_now(&self) -> Vec<(String, u64)> {
+    pub fn secret_uses_now(&self, namespace: NamespaceId) -> Vec<(String, u64)> {
         let mut uses: BTreeMap<String, u64> = BTreeMap::new();
         let state = self.state();
-        let named = state.tasks.values().filter(|stored| !stored.deleted && stored.task.name.is_some());
+        let of_namespace = state.tasks.values().filter(|stored| stored.task.namespace == namespace);
+        let named = of_namespace.filter(|stored| !stored.deleted && stored.task.name.is_some());
         for secret in named.flat_map(|stored| stored.task.spec.run.secrets()) {
             *uses.entry(secret).or_default() += 1;
         }

@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 
 use punctual_core::task::Task;
-use punctual_core::{TaskId, Timestamp};
+use punctual_core::{NamespaceId, TaskId, Timestamp};
 use punctual_store::{Interned, Result, TASK_USE_STEP, TaskChange, tasks_used_since};
 
 use super::{ModelStore, State, StoredTask, inconsistent};
@@ -10,7 +10,7 @@ impl ModelStore {
     pub fn create_task_now(&self, task: Task) -> Result<TaskChange> {
         self.state().all_or_nothing(|state| {
             let Some(name) = &task.name else { return Err(inconsistent("a named task needs a name")) };
-            if state.live(name).is_some() {
+            if state.live(task.namespace, name).is_some() {
                 return Ok(TaskChange::NameTaken);
             }
             match state.awaited(&task) {
@@ -71,8 +71,8 @@ impl ModelStore {
         })
     }
 
-    pub fn task_by_name_now(&self, name: &str) -> Option<Task> {
-        self.state().live(name).cloned()
+    pub fn task_by_name_now(&self, namespace: NamespaceId, name: &str) -> Option<Task> {
+        self.state().live(namespace, name).cloned()
     }
 
     pub fn tasks_by_id_now(&self, ids: &[TaskId]) -> Vec<Task> {
@@ -80,12 +80,12 @@ impl ModelStore {
         ids.iter().filter_map(|id| state.tasks.get(id)).map(|stored| stored.task.clone()).collect()
     }
 
-    pub fn list_tasks_now(&self, after: Option<&str>, limit: usize) -> Vec<Task> {
+    pub fn list_tasks_now(&self, namespace: NamespaceId, after: Option<&str>, limit: usize) -> Vec<Task> {
         let state = self.state();
         let mut named: Vec<_> = state
             .tasks
             .values()
-            .filter(|stored| !stored.deleted)
+            .filter(|stored| !stored.deleted && stored.task.namespace == namespace)
             .filter(|stored| stored.task.name.as_deref() > Some(after.unwrap_or_default()))
             .map(|stored| stored.task.clone())
             .collect();
@@ -96,9 +96,15 @@ impl ModelStore {
 }
 
 impl State {
-    fn live(&self, name: &str) -> Option<&Task> {
-        let live = self.tasks.values().find(|stored| !stored.deleted && stored.task.name.as_deref() == Some(name));
-        live.map(|stored| &stored.task)
+    /// That of its jobs. A task that is gone has none that anybody sees.
+    pub(super) fn namespace_of(&self, task: TaskId) -> NamespaceId {
+        self.tasks.get(&task).map(|stored| stored.task.namespace).unwrap_or_default()
+    }
+
+    fn live(&self, namespace: NamespaceId, name: &str) -> Option<&Task> {
+        let of_namespace = self.tasks.values().filter(|stored| stored.task.namespace == namespace);
+        let mut live = of_namespace.filter(|stored| !stored.deleted).map(|stored| &stored.task);
+        live.find(|task| task.name.as_deref() == Some(name))
     }
 
     fn named(&self, id: TaskId) -> Option<&StoredTask> {
@@ -106,7 +112,8 @@ impl State {
     }
 
     fn intern(&mut self, task: Task, digest: [u8; 32]) -> Result<TaskId> {
-        let known = self.tasks.values().find(|stored| stored.digest == Some(digest)).map(|stored| stored.task.id);
+        let is_same = |stored: &&StoredTask| stored.digest == Some(digest) && stored.task.namespace == task.namespace;
+        let known = self.tasks.values().find(is_same).map(|stored| stored.task.id);
         match known {
             Some(id) => {
                 self.use_task(id, task.created_at);

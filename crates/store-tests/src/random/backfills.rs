@@ -1,6 +1,6 @@
 //! Chooses what happens to backfills.
 
-use punctual_core::{BackfillId, JobState, TaskId, Timestamp};
+use punctual_core::{BackfillId, JobState, NamespaceId, TaskId, Timestamp};
 use punctual_store::{BackfillProgress, BackfillRow, BackfillState, BackfillStep, NewJob};
 
 use super::operation::Operation;
@@ -36,7 +36,12 @@ impl Plan {
             0..5 => {
                 let schedule = self.random.pick(&all_schedules()[..3]);
                 let progress = self.progress();
-                Operation::AddBackfill(BackfillRow { schedule, progress, ..new_backfill(n) })
+                Operation::AddBackfill(BackfillRow {
+                    namespace: self.namespace(),
+                    schedule,
+                    progress,
+                    ..new_backfill(n)
+                })
             }
             5 => Operation::Backfill(id),
             6 => {
@@ -73,7 +78,7 @@ impl Plan {
 
     /// Mostly one that fits: of a backfill that is there and the version that it has, and of times without a run.
     fn step(&mut self, model: &ModelStore, id: BackfillId) -> Operation {
-        let there = model.list_backfills_now(None, None, 100);
+        let there = model.list_backfills_now(NamespaceId::DEFAULT, None, None, 100);
         let id = if there.is_empty() || self.random.one_in(8) { id } else { self.random.pick(&there).id };
         let version = model.backfill_now(id).map_or(0, |row| row.version) + u64::from(self.random.one_in(8));
         let runs = model.backfill_runs_now(id, None, 100);

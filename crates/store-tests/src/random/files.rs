@@ -20,6 +20,7 @@ impl Plan {
                 let size = 1000 + self.random.below(2);
                 let sha256 = [content; 32];
                 Operation::CreateArtifact(NewArtifact {
+                    namespace: self.namespace(),
                     sha256,
                     size,
                     created_at: at(self.now),

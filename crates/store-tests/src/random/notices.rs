@@ -5,7 +5,7 @@ use punctual_core::{ShardId, Span, TaskId};
 use punctual_store::{Ailing, DeliveryRow, Dispatch, NewJob, RuleRow, RuleUpdate};
 
 use super::operation::Operation;
-use super::plan::{Plan, all_tasks};
+use super::plan::{Plan, all_tasks, namespace_of};
 use crate::fixture::at;
 use crate::model::ModelStore;
 use crate::report_fixture::new_rule;
@@ -50,7 +50,7 @@ impl Plan {
         let limit = self.random.below(4) as usize;
         match self.random.below(12) {
             0..2 => self.put_rule(model),
-            2 => Operation::DeleteRule(self.rule(), self.expected_revision()),
+            2 => Operation::DeleteRule(self.namespace(), self.rule(), self.expected_revision()),
             3 => Operation::Rule(self.rule()),
             4 => Operation::WaitingNotices(limit),
             5 => Operation::Ailing(limit),
@@ -74,11 +74,15 @@ impl Plan {
 
     fn put_rule(&mut self, model: &ModelStore) -> Operation {
         let name = self.rule();
-        let known = model.rule_now(&name).map_or(0, |rule| rule.revision);
+        let namespace = self.namespace();
+        let known = model.rule_now(namespace, &name).map_or(0, |rule| rule.revision);
         let expected = self.random.one_in(2).then(|| known + u32::from(self.random.one_in(4)));
         let spec = format!("spec {}", self.now);
         let version = self.random.below(1 << 40);
-        Operation::PutRule(RuleRow { spec, changed: by("ada", self.now), version, ..new_rule(&name) }, expected)
+        Operation::PutRule(
+            RuleRow { namespace, spec, changed: by("ada", self.now), version, ..new_rule(&name) },
+            expected,
+        )
     }
 
     /// Mostly of what waits, for rules as they are.
@@ -113,18 +117,20 @@ impl Plan {
         if known.is_empty() || self.random.one_in(8) {
             return job;
         }
-        NewJob { task: self.random.pick(known), ..job }
+        let task = self.random.pick(known);
+        NewJob { task, namespace: namespace_of(task), ..job }
     }
 
     /// `None` of one that is not there, but now and then.
     fn rule_update(&mut self, model: &ModelStore, name: &str) -> Option<RuleUpdate> {
-        let version = match model.rule_now(name) {
+        let namespace = self.namespace();
+        let version = match model.rule_now(namespace, name) {
             Some(rule) => rule.version + u64::from(self.random.one_in(10)),
             None if self.random.one_in(10) => 0,
             None => return None,
         };
         let state = (!self.random.one_in(4)).then(|| format!("state {}", self.now));
-        Some(RuleUpdate { name: name.to_owned(), version, state })
+        Some(RuleUpdate { namespace, name: name.to_owned(), version, state })
     }
 
     fn ailing(&mut self, task: TaskId) -> Ailing {
@@ -133,6 +139,13 @@ impl Plan {
 
     fn delivery(&mut self, job: &NewJob) -> DeliveryRow {
         let (rule, summary) = (self.rule(), format!("summary {}", self.now));
-        DeliveryRow { rule, at: at(self.random.below(60) as i64), job: job.id, events: self.now as u32, summary }
+        DeliveryRow {
+            namespace: self.namespace(),
+            rule,
+            at: at(self.random.below(60) as i64),
+            job: job.id,
+            events: self.now as u32,
+            summary,
+        }
     }
 }

@@ -8,7 +8,8 @@ use punctual_core::shard::event::Load;
 use punctual_core::shard::write::SharedBatch;
 use punctual_core::task::Task;
 use punctual_core::{
-    ArtifactId, AttemptNo, BackfillId, JobId, JobKey, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp,
+    ArtifactId, AttemptNo, BackfillId, JobId, JobKey, NamespaceId, ScheduleId, ServerId, ShardId, Span, TaskId,
+    Timestamp,
 };
 use punctual_store::{
     Ailing, Applied, Archiving, BackfillRow, BackfillStep, Dispatch, Dispatched, DueWindow, Filter, LogChunk,
@@ -67,13 +68,13 @@ pub(super) enum Operation {
     ScheduleChanges(ScheduleId, usize),
     Occurrences(ScheduleId, OccurrenceFilter, Option<Timestamp>, Order, usize),
     PutCalendar(StoredCalendar, Option<u32>),
-    DeleteCalendar(String, Option<u32>),
+    DeleteCalendar(NamespaceId, String, Option<u32>),
     Calendars,
     CalendarsRevision,
     SchedulesWithCalendars(Vec<String>, Option<ScheduleId>, usize),
     Watermarks,
     PutRule(RuleRow, Option<u32>),
-    DeleteRule(String, Option<u32>),
+    DeleteRule(NamespaceId, String, Option<u32>),
     Rule(String),
     Rules,
     WaitingNotices(usize),
@@ -106,12 +107,16 @@ impl Operation {
             Self::UpdateTask(task) => shown(store.update_task(task).await),
             Self::DeleteTask(id, expected) => shown(store.delete_task(id, expected).await),
             Self::InternTasks(tasks) => shown(store.intern_tasks(tasks).await),
-            Self::TaskByName(name) => shown(store.task_by_name(&name).await),
+            Self::TaskByName(name) => in_each(async |namespace| store.task_by_name(namespace, &name).await).await,
             Self::TasksById(ids) => shown(store.tasks_by_id(ids).await),
-            Self::ListTasks(after, limit) => shown(store.list_tasks(after, limit).await),
+            Self::ListTasks(after, limit) => {
+                in_each(async |namespace| store.list_tasks(namespace, after.clone(), limit).await).await
+            }
             Self::CreateArtifact(artifact) => shown(store.create_artifact(artifact).await),
             Self::Artifact(id) => shown(store.artifact(id).await),
-            Self::ListArtifacts(after, limit) => shown(store.list_artifacts(after, limit).await),
+            Self::ListArtifacts(after, limit) => {
+                in_each(async |namespace| store.list_artifacts(namespace, after, limit).await).await
+            }
             Self::PendingArtifacts(after, limit) => shown(store.pending_artifacts(after, limit).await),
             Self::ArtifactArrived(id, at) => shown(store.artifact_arrived(id, at, Some("x86_64".to_owned())).await),
             Self::RefuseArtifact(id, at) => shown(store.refuse_artifact(id, at, "it is a script".to_owned()).await),
@@ -139,11 +144,14 @@ impl Operation {
             }
             Self::ListJobs(filter, position) => shown(store.list_jobs(filter, position).await),
             Self::ListDue(window, limit) => shown(store.list_due(window, limit).await),
-            Self::GivenBack(after, until, limit) => shown(store.given_back(after, until, limit).await),
+            Self::GivenBack(after, until, limit) => shown(store.given_back(None, after, until, limit).await),
             Self::ShardSchedules(shard) => shown(store.shard_schedules(shard).await),
             Self::LoadSchedules(shard, after, limit) => shown(store.load_schedules(shard, after, limit).await),
             Self::Schedule(id) => shown(store.schedule(id).await),
-            Self::ScheduleIds(names) => shown(store.schedule_ids(names).await.map(BTreeSet::from_iter)),
+            Self::ScheduleIds(names) => {
+                let ids = async |namespace| store.schedule_ids(namespace, names.clone()).await.map(BTreeSet::from_iter);
+                in_each(ids).await
+            }
             Self::ListSchedules(filter, after, limit) => shown(store.list_schedules(filter, after, limit).await),
             Self::SchedulesOfTask(task, limit) => shown(store.schedules_of_task(task, limit).await),
             Self::ScheduleChanges(id, limit) => shown(store.schedule_changes(id, limit).await),
@@ -151,27 +159,37 @@ impl Operation {
                 shown(store.occurrences(id, filter, after, order, limit).await)
             }
             Self::PutCalendar(calendar, expected) => shown(store.put_calendar(calendar, expected).await),
-            Self::DeleteCalendar(name, expected) => shown(store.delete_calendar(&name, expected).await),
-            Self::Calendars => shown(store.calendars().await),
+            Self::DeleteCalendar(namespace, name, expected) => {
+                shown(store.delete_calendar(namespace, &name, expected).await)
+            }
+            Self::Calendars => shown(store.calendars(None).await),
             Self::CalendarsRevision => shown(store.calendars_revision().await),
             Self::SchedulesWithCalendars(names, after, limit) => {
+                let names = names.into_iter().enumerate().map(|(place, name)| (NAMESPACES[place % 2], name)).collect();
                 shown(store.schedules_with_calendars(names, after, limit).await)
             }
             Self::Watermarks => shown(store.watermarks().await),
             Self::PutRule(row, expected) => shown(store.put_rule(row, expected).await),
-            Self::DeleteRule(name, expected) => shown(store.delete_rule(&name, expected).await),
-            Self::Rule(name) => shown(store.rule(&name).await),
-            Self::Rules => shown(store.rules().await),
+            Self::DeleteRule(namespace, name, expected) => shown(store.delete_rule(namespace, &name, expected).await),
+            Self::Rule(name) => in_each(async |namespace| store.rule(namespace, &name).await).await,
+            Self::Rules => shown(store.rules(None).await),
             Self::WaitingNotices(limit) => shown(store.waiting_notices(limit).await.map(without_numbers)),
             Self::Dispatch(places, dispatch) => {
                 format!("dispatch {}", shown(take_places(store, &places, dispatch).await))
             }
             Self::AilingOf(tasks) => shown(store.ailing_of(tasks).await.map(by_task)),
-            Self::Ailing(limit) => shown(store.ailing(limit).await),
-            Self::Deliveries(rule, before, limit) => shown(store.deliveries(rule, before, limit).await),
+            Self::Ailing(limit) => {
+                let all = shown(store.ailing(None, limit).await);
+                all + &in_each(async |namespace| store.ailing(Some(namespace), limit).await).await
+            }
+            Self::Deliveries(rule, before, limit) => {
+                in_each(async |namespace| store.deliveries(namespace, rule.clone(), before, limit).await).await
+            }
             Self::AddBackfill(row) => shown(store.add_backfill(row).await),
             Self::Backfill(id) => shown(store.backfill(id).await),
-            Self::ListBackfills(schedule, before, limit) => shown(store.list_backfills(schedule, before, limit).await),
+            Self::ListBackfills(schedule, before, limit) => {
+                in_each(async |namespace| store.list_backfills(namespace, schedule, before, limit).await).await
+            }
             Self::RunningBackfills => shown(store.running_backfills().await),
             Self::StepBackfill(step) => format!("step {}", shown(store.step_backfill(step).await)),
             Self::OpenRuns(id, limit) => shown(store.open_runs(id, limit).await),
@@ -179,6 +197,14 @@ impl Operation {
             Self::Backfilled(id, from, until, limit) => shown(store.backfilled(id, from, until, limit).await),
         }
     }
+}
+
+/// The namespaces of a plan.
+pub(super) const NAMESPACES: [NamespaceId; 2] = [NamespaceId::DEFAULT, NamespaceId(1)];
+
+/// What is answered in each namespace.
+async fn in_each<T: Debug>(ask: impl AsyncFn(NamespaceId) -> Result<T>) -> String {
+    format!("{} and {}", shown(ask(NAMESPACES[0]).await), shown(ask(NAMESPACES[1]).await))
 }
 
 async fn take_places(store: &dyn Store, places: &[usize], dispatch: Dispatch) -> Result<Dispatched> {

@@ -7,13 +7,13 @@ use punctual_core::shard::write::{
     Batch, BatchSeq, CancelMark, Epoch, JobWrite, Requeue, Rerun, ResolveLost, Settle, StaleOutcome, StartsId, Write,
 };
 use punctual_core::task::Task;
-use punctual_core::{AttemptNo, Counters, JobId, JobKey, JobState, ShardId, Span, TaskId, Timestamp};
+use punctual_core::{AttemptNo, Counters, JobId, JobKey, JobState, NamespaceId, ShardId, Span, TaskId, Timestamp};
 use punctual_store::{
     DueWindow, Filter, FoundRow, IdempotencyKey, IdempotentAnswer, NewJob, Order, Position, Submission, Tables,
 };
 
 use super::Random;
-use super::operation::Operation;
+use super::operation::{NAMESPACES, Operation};
 use crate::fixture::{
     SHARDS, at, binary_spec, named_task, nameless_task, plain_start, priority, ran, server, task_id, text, worker,
 };
@@ -132,7 +132,7 @@ impl Plan {
         self.jobs.extend(jobs.iter().map(|job| job.id));
         let now = at(self.now);
         let idempotency = self.random.one_in(3).then(|| IdempotentAnswer {
-            key: IdempotencyKey(self.random.pick(&NAMES).to_owned()),
+            key: IdempotencyKey { namespace: self.namespace(), key: self.random.pick(&NAMES).to_owned() },
             fingerprint: [self.random.below(2) as u8; 32],
             answer: text(&format!("answer {}", self.now)),
             now,
@@ -144,9 +144,13 @@ impl Plan {
     pub(super) fn new_job(&mut self) -> NewJob {
         let shard = if self.random.one_in(50) { ShardId(SHARDS) } else { self.shard() };
         let input_len = self.random.pick(&[1, 100, 1024, 1025]);
+        let task = self.random.below(3);
+        // Now and then it is not that of its task.
+        let namespace = if self.random.one_in(60) { self.namespace() } else { namespace_of_task(task) };
         NewJob {
+            namespace,
             id: JobId::new(self.moment(), shard, self.random.draw()),
-            task: task_id(self.random.below(3)),
+            task: task_id(task),
             priority: priority(self.random.pick(&[-1, 0, 0, 1, 5])),
             submitted_at: at(self.now),
             tracing_id: self.random.one_in(3).then(|| self.random.pick(&["trace a", "trace b", "trace c"]).to_owned()),
@@ -322,6 +326,10 @@ impl Plan {
         }
     }
 
+    pub(super) fn namespace(&mut self) -> NamespaceId {
+        self.random.pick(&NAMESPACES)
+    }
+
     /// A revision that a change is based on, mostly none.
     pub(super) fn expected_revision(&mut self) -> Option<u32> {
         self.random.one_in(3).then(|| self.random.below(4) as u32)
@@ -330,7 +338,9 @@ impl Plan {
     fn task(&mut self) -> Operation {
         let n = self.random.below(TASKS);
         let (mut nameless, digest) = nameless_task(n);
-        let mut task = Task { updated_at: at(self.now), ..named_task(n, self.random.pick(&NAMES)) };
+        nameless.namespace = namespace_of_task(n);
+        let namespace = namespace_of_task(n);
+        let mut task = Task { namespace, updated_at: at(self.now), ..named_task(n, self.random.pick(&NAMES)) };
         // Content and digest belong together, so the number decides. Jobs are of the first three,
         // and there must be some.
         if n > 3 {
@@ -344,7 +354,8 @@ impl Plan {
             3 => Operation::UpdateTask(Task { revision: 2 + self.random.below(2) as u32, spec: nameless.spec, ..task }),
             4 => Operation::DeleteTask(task_id(n), self.expected_revision()),
             5..8 => {
-                let (other, _) = nameless_task(self.random.below(TASKS));
+                let m = self.random.below(TASKS);
+                let other = Task { namespace: namespace_of_task(m), ..nameless_task(m).0 };
                 let other_digest = [self.random.below(TASKS) as u8; 32];
                 Operation::InternTasks(vec![(nameless, digest), (other, other_digest)])
             }
@@ -354,7 +365,8 @@ impl Plan {
 
     fn filter(&mut self) -> Filter {
         let tables = self.random.pick(&[Tables::Both, Tables::Hot, Tables::Finished]);
-        let mut filter = Filter { tables, ..Filter::default() };
+        let namespace = self.random.one_in(2).then(|| self.namespace());
+        let mut filter = Filter { tables, namespace, ..Filter::default() };
         if self.random.one_in(3) {
             filter.task = Some(task_id(self.random.below(4)));
         }
@@ -385,7 +397,8 @@ impl Plan {
 
     fn due_window(&mut self) -> DueWindow {
         let after = self.random.one_in(2).then(|| JobKey { due_at: self.moment(), id: self.job() });
-        DueWindow { from: self.moment(), before: self.moment(), after }
+        let namespace = self.random.one_in(2).then(|| self.namespace());
+        DueWindow { namespace, from: self.moment(), before: self.moment(), after }
     }
 
     fn load(&mut self) -> Load {
@@ -414,4 +427,14 @@ impl Plan {
             _ => Operation::OpenStarts(self.shard()),
         }
     }
+}
+
+/// A task is always in the same one.
+fn namespace_of_task(n: u64) -> NamespaceId {
+    NAMESPACES[(n % 2) as usize]
+}
+
+pub(super) fn namespace_of(task: TaskId) -> NamespaceId {
+    let number = (0..TASKS).find(|n| task_id(*n) == task);
+    number.map_or(NamespaceId::DEFAULT, namespace_of_task)
 }

@@ -108,7 +108,15 @@ impl Plan {
         let name = self.random.pick(&NAMES);
         let (edit, state) = (self.edit(known), self.state());
         let created = by("ada", self.now);
-        ScheduleRow { id, edit, state, changed: created.clone(), created, ..new_schedule(0, name, 0) }
+        ScheduleRow {
+            namespace: self.namespace(),
+            id,
+            edit,
+            state,
+            changed: created.clone(),
+            created,
+            ..new_schedule(0, name, 0)
+        }
     }
 
     fn edit(&mut self, known: &[TaskId]) -> ScheduleEdit {
@@ -205,13 +213,18 @@ impl Plan {
                 Operation::SchedulesWithCalendars(names.collect(), after, limit)
             }
             10 => Operation::Watermarks,
-            11 => Operation::DeleteCalendar(self.random.pick(&CALENDARS).to_owned(), self.expected_revision()),
+            11 => Operation::DeleteCalendar(
+                self.namespace(),
+                self.random.pick(&CALENDARS).to_owned(),
+                self.expected_revision(),
+            ),
             _ => Operation::PutCalendar(self.calendar(), self.expected_revision()),
         }
     }
 
     fn schedule_filter(&mut self) -> ScheduleFilter {
         ScheduleFilter {
+            namespace: self.namespace(),
             task: self.random.one_in(3).then(|| self.random.pick(&all_tasks())),
             is_paused: self.random.one_in(2).then(|| self.random.one_in(2)),
             prefix: self.random.one_in(2).then(|| self.random.pick(&["", "a", "alp", "b", "B", "ä"]).to_owned()),
@@ -230,6 +243,12 @@ impl Plan {
         // Never the one that is absent.
         let name = self.random.pick(&CALENDARS[..2]).to_owned();
         let days = (1..=self.random.below(5) as i8).map(|day| jiff::civil::date(2026, 12, day));
-        StoredCalendar { name, dates: days.collect(), revision: 0, changed: by("ada", self.now) }
+        StoredCalendar {
+            namespace: self.namespace(),
+            name,
+            dates: days.collect(),
+            revision: 0,
+            changed: by("ada", self.now),
+        }
     }
 }

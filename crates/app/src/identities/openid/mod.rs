@@ -148,8 +148,8 @@ impl App {
         })
     }
 
-    fn random_text(&self) -> String {
-        hex::encode(self.identities().random())
+    fn random_text(&self) -> Result<String> {
+        Ok(hex::encode(self.identities().random()?))
     }
 
     /// Before a browser is sent on to another address of this server, which checks it again.
@@ -163,14 +163,14 @@ impl App {
         query.check()?;
         let openid = self.openid()?;
         let secrets =
-            LoginSecrets { state: self.random_text(), nonce: self.random_text(), verifier: self.random_text() };
+            LoginSecrets { state: self.random_text()?, nonce: self.random_text()?, verifier: self.random_text()? };
         let asking = openid.ask()?;
         let address = openid.provider.login_address(&secrets).await.map_err(provider_fault)?;
         drop(asking);
         let BrowserLoginQuery { port, challenge, state, moved: _ } = query;
         let parts = BrowserParts { port, challenge, command_state: state };
-        let ticket = BrowserTicket::new(self.identities().new_id().0, &secrets, parts);
-        let cookie = openid.tickets.seal(ticket, self.now() + BROWSER_LOGIN_MAX, &self.identities().entropy);
+        let ticket = BrowserTicket::new(self.identities().new_id()?.0, &secrets, parts);
+        let cookie = openid.tickets.seal(ticket, self.now() + BROWSER_LOGIN_MAX, &self.identities().entropy)?;
         Ok(BegunLogin { address: address.into(), cookie, lasts: BROWSER_LOGIN_MAX.to_std() })
     }
 
@@ -208,7 +208,7 @@ impl App {
         self.identities().logins.forgive(&attempt);
         let check = login_check(&challenge);
         let code = CodeTicket::new(id, user.id.0, user.revision, challenge);
-        let code = openid.tickets.seal(code, self.now() + CODE_LIFE, &self.identities().entropy);
+        let code = openid.tickets.seal(code, self.now() + CODE_LIFE, &self.identities().entropy)?;
         let address = format!("http://127.0.0.1:{port}/?code={code}&state={command_state}");
         Ok(FinishedLogin { name: user.name.clone(), address, check })
     }
@@ -243,8 +243,8 @@ impl App {
         drop(asking);
         let begun = begun.inspect_err(|_| self.identities().logins.forgive(&attempt)).map_err(provider_fault)?;
         let lasts = Span::from_secs(begun.expires_in.as_secs().try_into().unwrap_or(i64::MAX));
-        let ticket = DeviceTicket::new(self.identities().new_id().0, begun.device_code);
-        let login = openid.tickets.seal(ticket, self.now() + lasts, &self.identities().entropy);
+        let ticket = DeviceTicket::new(self.identities().new_id()?.0, begun.device_code);
+        let login = openid.tickets.seal(ticket, self.now() + lasts, &self.identities().entropy)?;
         Ok(DeviceLogin {
             login: SecretText(login),
             user_code: begun.user_code,

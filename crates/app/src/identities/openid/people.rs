@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use super::Refusal;
 use crate::audit::AuditEvent;
 use crate::identities::TRIES_MAX;
+use crate::identities::user_grants::UserGrants;
 use crate::identities::users::too_many_users;
 use crate::principal::{Principal, PrincipalKind, Transport};
 use crate::{App, AppError, Result};
@@ -39,9 +40,14 @@ impl App {
                 (None, None) => return Ok(Err(Refusal::no_role(identity))),
                 (None, Some(role)) => self.add_openid_user(transport, identity, role).await?,
                 (Some(user), _) if user.disabled => return Ok(Err(Refusal::new("disabled", &user.name))),
-                (Some(user), Some(role)) if user.role == role.name() => return Ok(Ok(user)),
                 (Some(user), Some(role)) => {
-                    self.set_openid_role(transport, &user, role.name(), UserSessions::Keep).await?
+                    // What an administrator granted in namespaces stays: the groups decide about the cluster alone.
+                    let grants = UserGrants::read(&user.role);
+                    if grants.role == Some(role) {
+                        return Ok(Ok(user));
+                    }
+                    let grants = UserGrants { role: Some(role), ..grants };
+                    self.set_openid_role(transport, &user, &grants.to_text(), UserSessions::Keep).await?
                 }
                 (Some(user), None) if user.role == NO_ROLE => return Ok(Err(Refusal::no_role(identity))),
                 (Some(user), None) => self.set_openid_role(transport, &user, NO_ROLE, UserSessions::End).await?,
@@ -59,7 +65,7 @@ impl App {
         let mut change = UserChange::NameTaken;
         for name in names(identity) {
             let row = UserRow {
-                id: self.identities().new_id(),
+                id: self.identities().new_id()?,
                 name: name.clone(),
                 mail: None,
                 role: role.name().to_owned(),

@@ -10,8 +10,7 @@ use punctual_core::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::Entropy;
-use crate::seal::DataKey;
+use crate::sealing::{DataKey, Entropy, NoRandomness};
 
 /// Larger ones are none of ours.
 const TICKET_BYTES_MAX: usize = 6 << 10;
@@ -105,10 +104,15 @@ impl TicketKey {
         Self(DataKey::new(key))
     }
 
-    pub(super) fn seal<T: Ticket>(&self, mut ticket: T, until: Timestamp, entropy: &Entropy) -> String {
+    pub(super) fn seal<T: Ticket>(
+        &self,
+        mut ticket: T,
+        until: Timestamp,
+        entropy: &Entropy,
+    ) -> Result<String, NoRandomness> {
         ticket.expire(until);
         let plain = zeroize::Zeroizing::new(serde_json::to_vec(&ticket).expect("texts and numbers are JSON"));
-        URL_SAFE_NO_PAD.encode(self.0.seal(&plain, T::LABEL, entropy))
+        Ok(URL_SAFE_NO_PAD.encode(self.0.seal(&plain, T::LABEL, entropy)?))
     }
 
     /// `None` if it is none of ours, of another kind, or of a login that took too long.
@@ -133,10 +137,10 @@ mod tests {
 
     #[test]
     fn a_ticket_opens_as_its_own_kind_under_its_own_key_until_it_ends() {
-        let entropy: Entropy = Arc::new(|| [7; 32]);
+        let entropy: Entropy = Arc::new(|| Ok([7; 32]));
         let at = |seconds| Timestamp::EPOCH + Span::from_secs(seconds);
         let key = TicketKey::new([1; 32]);
-        let text = key.seal(DeviceTicket::new(5, "code".to_owned()), at(100), &entropy);
+        let text = key.seal(DeviceTicket::new(5, "code".to_owned()), at(100), &entropy).unwrap();
         assert_eq!(key.open::<DeviceTicket>(&text, at(99)).unwrap().id, 5);
         assert!(key.open::<DeviceTicket>(&text, at(100)).is_none(), "it has ended");
         assert!(key.open::<CodeTicket>(&text, at(1)).is_none(), "it is of another kind");

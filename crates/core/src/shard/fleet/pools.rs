@@ -1,6 +1,6 @@
 //! Worker pools: the workers that can run the same jobs.
 //!
-//! A pool is a queue, a capability and labels. Every task belongs to one pool, and a worker serves each pool whose
+//! A pool is a namespace, a queue, a capability and labels. Every task belongs to one pool, and a worker serves each pool whose
 //! needs it meets. A task whose file has not arrived belongs to a pool that no worker serves.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -8,6 +8,7 @@ use std::ops::Bound;
 
 use crate::id::{TaskId, WorkerId};
 use crate::id_map::IdMap;
+use crate::namespace::NamespaceId;
 use crate::shard::event::WorkerSpec;
 use crate::shard::{Config, planted};
 use crate::task::Task;
@@ -29,6 +30,7 @@ impl PoolId {
 /// What a worker must offer to run the jobs of a pool.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkerNeeds {
+    pub namespace: NamespaceId,
     pub queue: String,
     pub capability: String,
     pub labels: BTreeMap<String, String>,
@@ -39,9 +41,10 @@ pub struct WorkerNeeds {
 const ARRIVAL: &str = "\0arrival";
 
 impl WorkerNeeds {
-    fn of(task: &Task, arrivals: Arrivals) -> Self {
-        let waits = task.waits_for.is_some() && arrivals == Arrivals::Awaited;
+    fn of(task: &Task, rules: PoolRules) -> Self {
+        let waits = task.waits_for.is_some() && rules.arrivals == Arrivals::Awaited;
         Self {
+            namespace: if rules.tenants == Tenants::Ignored { NamespaceId::DEFAULT } else { task.namespace },
             queue: task.spec.queue.clone(),
             capability: if waits { ARRIVAL.to_owned() } else { task.spec.run.capability() },
             labels: task.spec.labels.clone(),
@@ -50,6 +53,7 @@ impl WorkerNeeds {
 
     pub fn are_met_by(&self, worker: &WorkerSpec) -> bool {
         self.capability != ARRIVAL
+            && worker.namespaces.serves(self.namespace)
             && worker.queues.contains(&self.queue)
             && worker.capabilities.contains(&self.capability)
             && self.labels.iter().all(|(key, value)| worker.labels.get(key) == Some(value))
@@ -62,6 +66,21 @@ enum Arrivals {
     Awaited,
     /// A planted bug.
     Ignored,
+}
+
+/// Whether a job runs only where its namespace is served.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tenants {
+    Separate,
+    /// A planted bug.
+    Ignored,
+}
+
+/// What pools go by.
+#[derive(Clone, Copy)]
+struct PoolRules {
+    arrivals: Arrivals,
+    tenants: Tenants,
 }
 
 struct WorkerPool {
@@ -78,7 +97,7 @@ pub(super) struct WorkerPools {
     by_needs: HashMap<WorkerNeeds, PoolId>,
     /// The pools of tasks seen lately, so that a job costs no comparison of texts.
     by_task: IdMap<(TaskId, u32), PoolId>,
-    arrivals: Arrivals,
+    rules: PoolRules,
 }
 
 /// Beyond this the cache of tasks starts anew.
@@ -87,7 +106,9 @@ const TASK_CACHE_MAX: usize = 4096;
 impl WorkerPools {
     pub(super) fn new(config: &Config) -> Self {
         let arrivals = if planted!(config, FileNotAwaited) { Arrivals::Ignored } else { Arrivals::Awaited };
-        Self { all: Vec::new(), by_needs: HashMap::new(), by_task: IdMap::default(), arrivals }
+        let tenants = if planted!(config, NamespaceIgnored) { Tenants::Ignored } else { Tenants::Separate };
+        let rules = PoolRules { arrivals, tenants };
+        Self { all: Vec::new(), by_needs: HashMap::new(), by_task: IdMap::default(), rules }
     }
 
     /// The pool of a task. A pool that was not seen before is added with the workers that `add` returns.
@@ -95,7 +116,7 @@ impl WorkerPools {
         if let Some(&pool) = self.by_task.get(&(task.id, task.revision)) {
             return pool;
         }
-        let needs = WorkerNeeds::of(task, self.arrivals);
+        let needs = WorkerNeeds::of(task, self.rules);
         let pool = match self.by_needs.get(&needs) {
             Some(&pool) => pool,
             None => {

@@ -6,6 +6,7 @@ use super::pools::PoolId;
 use crate::attempt::AttemptNo;
 use crate::id::JobId;
 use crate::id_map::IdSet;
+use crate::namespace::ServedNamespaces;
 use crate::shard::event::{CreditKept, StreamId, WorkerSpec};
 use crate::time::Timestamp;
 
@@ -32,7 +33,9 @@ pub(super) struct Worker {
 impl Worker {
     /// A worker that is known only from a start that was assigned to it.
     pub(super) fn absent(now: Timestamp) -> Self {
-        let spec = WorkerSpec { queues: Vec::new(), capabilities: Vec::new(), labels: BTreeMap::new(), credit: 0 };
+        let namespaces = ServedNamespaces::Only(BTreeSet::new());
+        let (queues, capabilities, labels) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let spec = WorkerSpec { namespaces, queues, capabilities, labels, credit: 0 };
         Self {
             spec,
             stream: None,

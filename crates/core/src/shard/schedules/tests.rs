@@ -5,6 +5,7 @@ mod late;
 mod missed;
 mod overlaps;
 
+use crate::NamespaceId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -54,6 +55,7 @@ struct Bench {
 impl Bench {
     fn new(now: Timestamp) -> Self {
         let task = Task {
+            namespace: NamespaceId::DEFAULT,
             id: TaskId::new(now, 1),
             name: None,
             revision: 1,
@@ -86,6 +88,7 @@ impl Bench {
         let load = self.owner.take_effects().schedule_loads.pop().expect("a takeover reads schedules");
         self.owner.handle(Event::Schedules { load, rows, next: None, calendars: 0 }, self.now);
         let spec = WorkerSpec {
+            namespaces: crate::namespace::ServedNamespaces::All,
             queues: vec!["default".into()],
             capabilities: vec!["probe".into()],
             labels: BTreeMap::default(),
@@ -122,7 +125,7 @@ impl Bench {
 
     fn create(&mut self, spec: &ScheduleSpec) -> ScheduleId {
         let id = ScheduleId::new(self.now, SHARD, 1);
-        let new = NewSchedule { id, name: EVERY.to_owned(), edit: self.edit(spec) };
+        let new = NewSchedule { namespace: NamespaceId::DEFAULT, id, name: EVERY.to_owned(), edit: self.edit(spec) };
         let made = Some(self.made(spec));
         self.tell(id, ScheduleCommand::Create(Box::new(new)), made);
         assert_eq!(self.replies.pop(), Some(ScheduleReply::Done { revision: 1 }));

@@ -1,10 +1,16 @@
 //! Which workers an owner asks other servers for, and which of its own fit.
 
 use super::*;
+use crate::namespace::NamespaceId;
 use crate::shard::{FittingWorkers, PoolWanted, Who, WorkerNeeds, WorkersWanted};
 
 fn needs() -> WorkerNeeds {
-    WorkerNeeds { queue: "default".to_owned(), capability: "probe".to_owned(), labels: Default::default() }
+    WorkerNeeds {
+        namespace: NamespaceId::DEFAULT,
+        queue: "default".to_owned(),
+        capability: "probe".to_owned(),
+        labels: Default::default(),
+    }
 }
 
 fn wanted(who: Who, count: usize) -> WorkersWanted {

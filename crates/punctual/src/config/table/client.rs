@@ -22,6 +22,9 @@ settings! {
         context: Option<String> = text().or_none(),
             unset("the one that `punctual context use` chose", "The saved context to use: a server with its credential")
                 .flag(EVERY, "NAME").rare().not_local();
+        namespace: Option<String> = text().or_none(),
+            unset("that of the context or of the key, else default", "The namespace to work in")
+                .flag(EVERY, "NAME").short('N').repeats().not_local();
         token_file: Option<String> = text().or_none(),
             unset("the token of a server of the same user", "A file with the access token; only users other than the server's need one")
                 .flag(EVERY, "FILE").rare().not_local().read_by(&[Role::Client, Role::Worker]);

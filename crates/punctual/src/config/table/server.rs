@@ -180,6 +180,8 @@ settings! {
     Connections {
         grpc_streams_max: usize = number(1, 1_000_000),
             setting("20000", "Maximum number of gRPC calls of each kind that a server takes at a time");
+        request_rate: u32 = number(0, 1_000_000),
+            setting("5000", "Requests a second that each key and each user may send to a server; 0 is no limit");
     }
 }
 

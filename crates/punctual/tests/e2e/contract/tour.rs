@@ -47,6 +47,7 @@ async fn every_documented_route_answers_as_documented() {
     visit_schedules(&world).await;
     visit_notifications(&world).await;
     visit_identities(&world).await;
+    visit_namespaces(&world).await;
 
     api.get("/v1/workers").await.expect(200);
     let servers = api.get("/v1/servers").await.expect(200);
@@ -83,6 +84,7 @@ async fn every_documented_route_answers_as_documented() {
         "set_secret",
         "delete_secret",
         "rotate_root_key",
+        "rotate_data_key",
     ];
     not_seen.retain(|operation| !elsewhere.contains(&operation.as_str()));
     assert!(not_seen.is_empty(), "the tour leaves out {not_seen:?}");
@@ -249,4 +251,30 @@ async fn visit_identities(world: &World) {
     api.get("/v1/sessions").await.expect(200);
     api.delete(&format!("/v1/sessions/{}", session.str("/session/id"))).await.expect(204);
     api.delete("/v1/users/ana").await.expect(204);
+}
+
+async fn visit_namespaces(world: &World) {
+    let api = &world.api;
+    api.post("/v1/namespaces", json!({ "name": "Team A" })).await.refused(400, "invalid_request");
+    api.post("/v1/namespaces", json!({ "name": "team-a", "description": "Billing" })).await.expect(201);
+    api.post("/v1/namespaces", json!({ "name": "team-a" })).await.refused(409, "namespace_exists");
+    let list = api.get("/v1/namespaces").await.expect(200);
+    let names = ["/namespaces/0/name", "/namespaces/1/name"].map(|pointer| list.str(pointer));
+    assert_eq!(names, ["default", "team-a"]);
+    let etag = api.get("/v1/namespaces/team-a").await.expect(200);
+    let etag = etag.header("etag").expect("an ETag").to_owned();
+    let patch = async |etag: &str| {
+        let edit = json!({ "description": "" });
+        api.send(reqwest::Method::PATCH, "/v1/namespaces/team-a", Some(edit), &[("If-Match", etag)]).await
+    };
+    patch(&etag).await.expect(200);
+    patch(&etag).await.refused(412, "revision_conflict");
+    let chosen = [("Punctual-Namespace", "team-a")];
+    let task = json!({ "run": { "probe": {} } });
+    api.send(reqwest::Method::PUT, "/v1/tasks/own", Some(task), &chosen).await.expect(201);
+    api.get("/v1/tasks/own").await.refused(404, "task_not_found");
+    api.delete("/v1/namespaces/team-a").await.refused(409, "namespace_in_use");
+    api.send(reqwest::Method::DELETE, "/v1/tasks/own", None, &chosen).await.expect(204);
+    api.delete("/v1/namespaces/team-a").await.expect(204);
+    api.send(reqwest::Method::GET, "/v1/tasks", None, &chosen).await.refused(404, "namespace_not_found");
 }

@@ -19,7 +19,7 @@ use super::Stage;
 use crate::harness::eventually;
 
 /// A channel over TLS.
-pub(super) async fn channel(url: &str, tls: ClientTls) -> Result<Channel, tonic::transport::Error> {
+pub(crate) async fn channel(url: &str, tls: ClientTls) -> Result<Channel, tonic::transport::Error> {
     let endpoint = Endpoint::from_shared(url.to_owned()).expect("a URL");
     let connector = tower::service_fn(move |uri: http::Uri| {
         let tls = tls.clone();
@@ -38,7 +38,7 @@ pub(super) fn read_token(file: &std::path::Path) -> JoinToken {
 }
 
 /// Asks for a certificate.
-pub(super) async fn join(url: &str, token: &JoinToken, key: &LeafKey) -> Result<wire::Certificate, Status> {
+pub(crate) async fn join(url: &str, token: &JoinToken, key: &LeafKey) -> Result<wire::Certificate, Status> {
     let pinned = ClientTls::new(&Trust::Pinned(token.authority()), None, &[b"h2"]).expect("a configuration");
     let mut client = EnrolmentClient::new(channel(url, pinned).await.expect("the server is of the cluster"));
     let request =
@@ -47,13 +47,16 @@ pub(super) async fn join(url: &str, token: &JoinToken, key: &LeafKey) -> Result<
 }
 
 /// The certificate, ready to be shown.
-fn own(issued: &wire::Certificate, key: &LeafKey) -> OwnCertificate {
+pub(crate) fn own(issued: &wire::Certificate, key: &LeafKey) -> OwnCertificate {
     let chain = issued.chain.iter().map(|der| CertificateDer::from(der.to_vec())).collect();
     let now = Timestamp::saturating_from_micros(issued.expires_at) - punctual_core::Span::from_secs(3600);
     OwnCertificate::new(Credentials::new(chain, key.secret().to_private_key(), now).expect("it fits the key"))
 }
 
-async fn guest(stage: &Stage, token: &JoinToken) -> (WorkerClient<Channel>, OwnCertificate, wire::Certificate) {
+pub(super) async fn guest(
+    stage: &Stage,
+    token: &JoinToken,
+) -> (WorkerClient<Channel>, OwnCertificate, wire::Certificate) {
     let key = LeafKey::generate().expect("a key");
     let issued = join(&stage.server.url, token, &key).await.expect("it joins");
     let own = own(&issued, &key);
@@ -63,7 +66,7 @@ async fn guest(stage: &Stage, token: &JoinToken) -> (WorkerClient<Channel>, OwnC
 }
 
 /// Says hello, and answers what the server says to it.
-async fn introduce(
+pub(super) async fn introduce(
     client: &mut WorkerClient<Channel>,
     lie: impl FnOnce(&mut wire::Hello),
 ) -> Result<(mpsc::Sender<wire::WorkerMessage>, tonic::Streaming<wire::ServerMessage>), Status> {

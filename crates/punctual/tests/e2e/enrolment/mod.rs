@@ -1,6 +1,8 @@
 //! Workers that join over TLS with a token, what they may do, and how they are cut off.
 
-mod guest;
+mod every_field;
+pub(crate) mod guest;
+mod rotation;
 mod strangers;
 
 use std::path::{Path, PathBuf};

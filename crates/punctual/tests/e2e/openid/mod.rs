@@ -113,7 +113,10 @@ async fn somebody_logs_in_with_a_browser_and_has_the_role_of_their_groups() {
     assert_eq!((&whoami["kind"], &whoami["name"]), (&json!("person"), &json!("user:ana-example.com")));
     assert!(has_right(&whoami, "jobs.submit") && !has_right(&whoami, "tasks.edit"), "{whoami}");
     let user = client.user("ana-example.com").await.expect("the user was made");
-    assert_eq!((user.role.as_str(), user.has_password, user.created.who.as_str()), ("operator", false, "openid"));
+    assert_eq!(
+        (user.role.as_deref(), user.has_password, user.created.who.as_str()),
+        (Some("operator"), false, "openid")
+    );
     let account = user.openid.expect("an account at the provider");
     assert_eq!((account.issuer, account.subject.as_str()), (provider.issuer.clone(), "ana"));
 
@@ -131,7 +134,7 @@ async fn somebody_logs_in_with_a_browser_and_has_the_role_of_their_groups() {
     assert_eq!((page.status, page.problem()), (401, "openid_refused".to_owned()), "{page:?}");
     assert!(page.body.contains("none of your groups has a role here"), "{page:?}");
     let after = client.user("ana-example.com").await.expect("it stays on record");
-    assert_eq!((after.role.as_str(), after.sessions), ("none", 0));
+    assert_eq!((after.role.as_deref(), after.sessions), (None, 0));
     let output = person(&login.home).args(["whoami"]).output().expect("it runs");
     assert_eq!(output.status.code(), Some(4), "{output:?}");
 
@@ -155,7 +158,8 @@ async fn nobody_is_linked_to_a_user_by_name_and_a_disabled_user_stays_out() {
     let client = server.client();
     let local = UserRequest {
         name: "ana-example.com".to_owned(),
-        role: "admin".to_owned(),
+        role: Some("admin".to_owned()),
+        namespace_roles: Default::default(),
         password: Some(SecretText(PASSWORD.to_owned())),
         mail: Some("ana@example.com".to_owned()),
     };
@@ -230,7 +234,8 @@ async fn a_new_key_is_taken_at_once_and_without_the_provider_everything_else_goe
 
     let local = UserRequest {
         name: "eva".to_owned(),
-        role: "viewer".to_owned(),
+        role: Some("viewer".to_owned()),
+        namespace_roles: Default::default(),
         password: Some(SecretText(PASSWORD.to_owned())),
         mail: None,
     };

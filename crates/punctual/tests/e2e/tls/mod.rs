@@ -4,7 +4,7 @@ mod cluster;
 mod hostile;
 mod namespaces;
 mod network;
-mod renewal;
+pub(crate) mod renewal;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -28,16 +28,16 @@ fn authority_file(home: &Home) -> PathBuf {
     home.file("data/ca.pem")
 }
 
-fn authorities(home: &Home) -> Vec<CertificateDer<'static>> {
+pub(crate) fn authorities(home: &Home) -> Vec<CertificateDer<'static>> {
     let text = std::fs::read(authority_file(home)).expect("the server writes ca.pem");
     certificates_from_pem(&text).expect("it holds certificates")
 }
 
-fn trust_of(home: &Home) -> Trust {
+pub(crate) fn trust_of(home: &Home) -> Trust {
     Trust::Roots(authorities(home))
 }
 
-fn config(trust: &Trust, protocols: &[&[u8]]) -> Arc<ClientConfig> {
+pub(crate) fn config(trust: &Trust, protocols: &[&[u8]]) -> Arc<ClientConfig> {
     ClientTls::new(trust, None, protocols).expect("the authorities are good").config()
 }
 
@@ -46,7 +46,7 @@ fn client(server: &Server, trust: &Trust) -> Client {
     client.with_tls(config(trust, &[b"http/1.1"]).as_ref().clone()).expect("TLS is set up")
 }
 
-fn port(server: &Server) -> u16 {
+pub(crate) fn port(server: &Server) -> u16 {
     server.url.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).expect("a port")
 }
 
@@ -55,20 +55,24 @@ async fn connect(server: &Server) -> TcpStream {
 }
 
 /// A connection on which the handshake went well at this end.
-async fn shake(server: &Server, config: Arc<ClientConfig>, name: &str) -> std::io::Result<TlsStream<TcpStream>> {
+pub(crate) async fn shake(
+    server: &Server,
+    config: Arc<ClientConfig>,
+    name: &str,
+) -> std::io::Result<TlsStream<TcpStream>> {
     let name = ServerName::try_from(name.to_owned()).expect("a name");
     TlsConnector::from(config).connect(name, connect(server).await).await
 }
 
 /// The answer to a request; empty if the server closed the connection.
-async fn ask<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S, request: &str) -> String {
+pub(crate) async fn ask<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S, request: &str) -> String {
     let _ = stream.write_all(request.as_bytes()).await;
     let mut answer = Vec::new();
     let _ = timeout(Duration::from_secs(20), stream.read_to_end(&mut answer)).await.expect("the server ends it");
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-const GET: &str = "GET /v1/server HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+pub(crate) const GET: &str = "GET /v1/server HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
 fn punctual(home: &Home, arguments: &[&str]) -> Output {
     Command::new(PUNCTUAL).args(arguments).current_dir(home.path()).output().expect("the command runs")

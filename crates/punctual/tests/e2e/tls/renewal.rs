@@ -13,19 +13,19 @@ use super::{GET, ask, config, path, punctual, said, shake};
 use crate::harness::{Home, Server, eventually};
 
 #[expect(clippy::disallowed_methods, reason = "certificates are compared with the real clock")]
-pub(super) fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
     Timestamp::from_micros(since.as_micros() as i64).expect("a time")
 }
 
 /// An authority of somebody else, and the files that it renews.
-struct Files {
+pub(crate) struct Files {
     authority: Authority,
-    home: Home,
+    pub(crate) home: Home,
 }
 
 impl Files {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let cluster = ClusterName::new("elsewhere").expect("a name");
         let files = Self { authority: Authority::make(cluster, 1, now()).expect("an authority"), home: Home::new() };
         files.renew();
@@ -33,10 +33,14 @@ impl Files {
     }
 
     /// The serial number of the new certificate.
-    fn renew(&self) -> String {
+    pub(crate) fn renew(&self) -> String {
         let key = LeafKey::generate().expect("a key");
         let name = CertificateName::server(self.authority.cluster().clone(), "x").expect("a name");
-        let request = LeafRequest { name, hosts: vec!["localhost".to_owned()], lifetime: Span::from_secs(86_400) };
+        let request = LeafRequest {
+            name,
+            hosts: vec!["localhost".to_owned(), "127.0.0.1".to_owned()],
+            lifetime: Span::from_secs(86_400),
+        };
         let leaf = self.authority.issue(request, &key.public_key(), now()).expect("a certificate");
         let encoded = BASE64_STANDARD.encode(key.secret().as_pkcs8());
         fs::write(
@@ -48,12 +52,12 @@ impl Files {
         leaf.name.serial
     }
 
-    fn trust(&self) -> Trust {
+    pub(crate) fn trust(&self) -> Trust {
         Trust::Roots(vec![self.authority.certificate().clone()])
     }
 }
 
-async fn serial_shown(server: &Server, trust: &Trust) -> String {
+pub(crate) async fn serial_shown(server: &Server, trust: &Trust) -> String {
     let stream = shake(server, config(trust, &[]), "localhost").await.expect("the certificate is trusted");
     let certificates = stream.get_ref().1.peer_certificates().expect("it shows one");
     CertificateFacts::read(&certificates[0]).expect("a certificate").serial

@@ -1,13 +1,13 @@
 //! Jobs that are due, and jobs that workers gave back, in the order of their due times.
 
-use punctual_core::{JobKey, Timestamp};
+use punctual_core::{JobKey, NamespaceId, Timestamp};
 use punctual_store::columns::hot_job;
 use punctual_store::{DueWindow, HotJob, Order, Page};
 use tokio_postgres::Row;
 
 use super::hot::{bound, by_shard, leave_out, read_key};
 use super::merge::{List, merge, page};
-use super::{Bound, NO_ID, READS_MAX, Unreadable, rows_of_each};
+use super::{Bound, NO_ID, READS_MAX, Unreadable, is_in, rows_of_each};
 use crate::codec::{self, Read, Uuid};
 use crate::connection::Conn;
 use crate::jobs::record::read_hot;
@@ -25,7 +25,7 @@ pub(in crate::jobs) async fn due(
     let mut low: Bound = (window.from.as_micros(), NO_ID).max(after.unwrap_or((-1, NO_ID)));
     let high = window.before.as_micros();
     let shards = usize::from(shard_count);
-    let mut each = rows_of_each(shards, false, limit);
+    let mut each = rows_of_each(shards, window.namespace.is_some(), limit);
     let mut unreadable = Vec::new();
     for _ in 0..READS_MAX {
         let params: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
@@ -34,7 +34,7 @@ pub(in crate::jobs) async fn due(
         let mut lists = Vec::with_capacity(shards);
         for rows in by_shard(&rows, shards)? {
             let is_cut = rows.len() >= each;
-            let examine = |row| Ok((bound(row)?, examine_due(row, &mut unreadable)));
+            let examine = |row| Ok((bound(row)?, examine_due(row, window.namespace, &mut unreadable)));
             lists.push(List { is_cut, rows: rows.into_iter().map(examine).collect::<Read<_>>()? });
         }
         let (examined, end) = merge(lists, Order::Ascending);
@@ -49,14 +49,20 @@ pub(in crate::jobs) async fn due(
     Err(Trouble::inconsistent(format!("{} jobs in a row have ids that cannot be read", READS_MAX * each)))
 }
 
-fn examine_due(row: &Row, unreadable: &mut Vec<Unreadable>) -> Option<(JobKey, Option<HotJob>)> {
+fn examine_due(
+    row: &Row,
+    namespace: Option<NamespaceId>,
+    unreadable: &mut Vec<Unreadable>,
+) -> Option<(JobKey, Option<HotJob>)> {
     let key = read_key(row).map_err(|error| leave_out(unreadable, None, error)).ok()?;
-    Some((key, read_hot(row).map_err(|error| leave_out(unreadable, Some(key.id), error)).ok()))
+    let job = read_hot(row).map_err(|error| leave_out(unreadable, Some(key.id), error)).ok();
+    Some((key, job.filter(|job| is_in(namespace, job))))
 }
 
 /// Also what cannot be read, and is left out.
 pub(in crate::jobs) async fn given_back(
     conn: &Conn,
+    namespace: Option<NamespaceId>,
     after: Option<JobKey>,
     until: Timestamp,
     limit: usize,
@@ -73,7 +79,7 @@ pub(in crate::jobs) async fn given_back(
             read_hot(row)
         });
         match job {
-            Ok(job) => page.rows.push(job),
+            Ok(job) => page.rows.extend(Some(job).filter(|job| is_in(namespace, job))),
             Err(error) => unreadable.push((codec::job_id(row, hot_job::ID).ok(), error)),
         }
     }

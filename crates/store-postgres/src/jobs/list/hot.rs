@@ -6,7 +6,7 @@ use punctual_store::{Filter, HotJob, Order, Page, Position, UNREADABLE_NAMED_MAX
 use tokio_postgres::{Row, Statement};
 
 use super::merge::{List, merge, page};
-use super::{Bound, NO_ID, Unreadable, fits_task, id_range, rows_of_each};
+use super::{Bound, NO_ID, Unreadable, fits_task, id_range, is_of, rows_of_each};
 use crate::codec::{self, Read, Uuid};
 use crate::connection::Conn;
 use crate::jobs::record::read_hot;
@@ -32,8 +32,6 @@ pub(super) struct HotList {
 }
 
 impl HotList {
-    pub(super) const STEPS: usize = 2;
-
     pub(super) async fn prepare(
         conn: &Conn,
         shard_count: u16,
@@ -45,6 +43,7 @@ impl HotList {
             Order::Descending => (sql!("list_hot_backwards"), sql!("list_moved_backwards")),
         };
         let shards = usize::from(shard_count);
+        // Where there is one namespace, all jobs are of it. If not, a page that is not full is read again.
         let filters = filter.task.is_some() || filter.kind.is_some() || filter.queue.is_some();
         Ok(Self {
             in_place: conn.prepare(in_place).await?,
@@ -108,9 +107,10 @@ impl HotList {
             self.each = self.widest;
             return Ok(None);
         }
+        let last = examined.last().map(|(id, _)| *id);
         let page = page(examined, end.is_some(), position.limit);
-        // Jobs that were moved took the place of others.
-        if page.next.is_some() && page.rows.len() < position.limit && self.each < self.widest {
+        // Jobs that were moved, or that are of other namespaces, took the place of others.
+        if page.next.is_some() && page.next == last && self.each < self.widest {
             self.each = self.widest;
             return Ok(None);
         }
@@ -193,7 +193,8 @@ pub(super) fn read_key(row: &Row) -> Read<JobKey> {
 
 pub(super) fn examine_hot(row: &Row, filter: &Filter, unreadable: &mut Vec<Unreadable>) -> Found {
     let key = read_key(row).map_err(|error| leave_out(unreadable, None, error)).ok()?;
-    let fits = fits_task(row, filter, hot_job::TASK, hot_job::COUNT);
+    let is_of = is_of(row, filter, hot_job::NAMESPACE);
+    let fits = is_of.and_then(|is_of| Ok(is_of && fits_task(row, filter, hot_job::TASK, hot_job::COUNT)?));
     let job = fits.and_then(|fits| if fits { read_hot(row).map(Some) } else { Ok(None) });
     Some((key.id, job.map_err(|error| leave_out(unreadable, Some(key.id), error)).ok().flatten()))
 }

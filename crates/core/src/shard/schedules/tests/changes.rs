@@ -1,6 +1,7 @@
 //! What people do to schedules.
 
 use super::*;
+use crate::NamespaceId;
 use crate::schedule::Marks;
 
 fn bench() -> (Bench, ScheduleId) {
@@ -138,7 +139,8 @@ fn a_time_that_waits_out_its_jitter_has_a_verdict_when_the_definition_changes() 
 fn a_creation_that_is_asked_for_again_is_one() {
     let (mut bench, id) = bench();
     let every_minute = spec("* * * * *");
-    let new = NewSchedule { id, name: EVERY.to_owned(), edit: bench.edit(&every_minute) };
+    let new =
+        NewSchedule { namespace: NamespaceId::DEFAULT, id, name: EVERY.to_owned(), edit: bench.edit(&every_minute) };
     let made = Some(bench.made(&every_minute));
     bench.tell(id, ScheduleCommand::Create(Box::new(new)), made);
     assert_eq!(bench.replies.pop(), Some(done(1)));
@@ -152,7 +154,12 @@ fn edits_of_many_schedules_share_a_batch() {
     let mut ids = vec![first];
     for number in 2..50 {
         let id = ScheduleId::new(bench.now, SHARD, number);
-        let new = NewSchedule { id, name: format!("{number}"), edit: bench.edit(&every_minute) };
+        let new = NewSchedule {
+            namespace: NamespaceId::DEFAULT,
+            id,
+            name: format!("{number}"),
+            edit: bench.edit(&every_minute),
+        };
         let made = Some(bench.made(&every_minute));
         bench.tell(id, ScheduleCommand::Create(Box::new(new)), made);
         ids.push(id);
@@ -184,7 +191,7 @@ fn a_skip_looks_at_so_many_times_and_no_more() {
     let calendars = BTreeMap::from([("past".to_owned(), Arc::new(past))]);
     let plan = Arc::new(Plan::new(closed.clone(), &calendars, 0).unwrap());
     let id = ScheduleId::new(bench.now, SHARD, 1);
-    let new = NewSchedule { id, name: EVERY.to_owned(), edit: bench.edit(&closed) };
+    let new = NewSchedule { namespace: NamespaceId::DEFAULT, id, name: EVERY.to_owned(), edit: bench.edit(&closed) };
     let made = Made { plan, task: Arc::clone(&bench.task), calendars: 0 };
     bench.tell(id, ScheduleCommand::Create(Box::new(new)), Some(made));
     bench.replies.clear();
@@ -299,7 +306,7 @@ fn a_schedule_that_was_on_its_way_when_calendars_changed_is_told_of() {
     let mut bench = Bench::new(at("11:59:30"));
     let (spec, made) = with_calendar(&bench, seed_of(EVERY), 4);
     let id = ScheduleId::new(bench.now, SHARD, 1);
-    let new = NewSchedule { id, name: EVERY.to_owned(), edit: bench.edit(&spec) };
+    let new = NewSchedule { namespace: NamespaceId::DEFAULT, id, name: EVERY.to_owned(), edit: bench.edit(&spec) };
     let event =
         |command, made| Event::Ask { token: Token(1), ask: Ask::Schedule { id, command, who: "me".to_owned() }, made };
     bench.owner.handle(event(ScheduleCommand::Create(Box::new(new)), Some(made.clone())), bench.now);

@@ -14,6 +14,7 @@ impl Bench {
 
     fn connect(&mut self, stream: u64) {
         let spec = WorkerSpec {
+            namespaces: crate::namespace::ServedNamespaces::All,
             queues: vec!["default".into()],
             capabilities: vec!["probe".into()],
             labels: BTreeMap::default(),

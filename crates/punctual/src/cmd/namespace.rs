@@ -1,0 +1,107 @@
+//! `punctual namespace …`.
+
+use clap::{Args, Subcommand};
+use punctual_api::{NamespaceEdit, NamespaceRequest};
+use punctual_client::{ClientError, IfMatch};
+
+use super::Context;
+use crate::exit::Exit;
+use crate::field_flags::{NAMESPACE_WORDS, OF_NAMESPACES, in_flags, in_words};
+use crate::output::Format;
+use crate::view;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum NamespaceVerb {
+    /// List the namespaces in which you have a right
+    #[command(aliases = ["ls"])]
+    List,
+    /// Show a namespace, and what you may do in it
+    #[command(aliases = ["show"])]
+    Get {
+        /// The namespace's name
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Create a namespace
+    #[command(aliases = ["add", "new"])]
+    Create(CreateArgs),
+    /// Change the description of a namespace; its name never changes
+    Edit(EditArgs),
+    /// Delete namespaces in which there is nothing but history
+    #[command(aliases = ["remove", "rm"])]
+    Delete {
+        /// The namespaces' names
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    punctual namespace create team-a --description 'Billing'\n  \
+    punctual user edit ana --namespace-role team-a=developer\n  \
+    punctual ps --namespace team-a")]
+pub(crate) struct CreateArgs {
+    /// 1 to 63 lowercase letters, digits and hyphens
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// A description for people
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EditArgs {
+    /// The namespace's name
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// A description for people; empty for none
+    #[arg(long, value_name = "TEXT", required = true)]
+    description: String,
+    /// Change it only if it has this revision
+    #[arg(long, value_name = "REVISION")]
+    if_revision: Option<u32>,
+}
+
+fn named(error: ClientError) -> anyhow::Error {
+    in_words(in_flags(error, OF_NAMESPACES), NAMESPACE_WORDS).into()
+}
+
+pub(crate) async fn run(verb: NamespaceVerb, context: &Context) -> anyhow::Result<Exit> {
+    // They are named, and not chosen.
+    let client = context.client_of_cluster()?;
+    let out = &context.out;
+    match verb {
+        NamespaceVerb::List => {
+            let list = client.namespaces().await.map_err(named)?;
+            out.rows(&list.namespaces, &list)?;
+            if list.namespaces.is_empty() {
+                out.hint("You have no right in any namespace. Ask an administrator for a role in one.");
+            }
+        }
+        NamespaceVerb::Get { name } => view::namespace(&client.namespace(&name).await.map_err(named)?, out)?,
+        NamespaceVerb::Create(CreateArgs { name, description }) => {
+            let created = client.create_namespace(&NamespaceRequest { name, description }).await.map_err(named)?;
+            match out.format {
+                Format::Json | Format::Jsonl => out.json(&created)?,
+                Format::Table | Format::Name => out.line(&created.name)?,
+            }
+            out.hint(&format!(
+                "Work in it with --namespace {0}, or: punctual context set NAME --namespace {0}",
+                created.name
+            ));
+        }
+        NamespaceVerb::Edit(EditArgs { name, description, if_revision }) => {
+            let edit = NamespaceEdit { description: Some(description) };
+            let edited = client.edit_namespace(&name, &edit, IfMatch::of_revision(if_revision)).await.map_err(named)?;
+            view::namespace(&edited, out)?;
+        }
+        NamespaceVerb::Delete { names } => {
+            for name in &names {
+                client.delete_namespace(name, IfMatch::Any).await.map_err(named)?;
+                out.hint(&format!("{name} is deleted."));
+            }
+        }
+    }
+    Ok(Exit::Ok)
+}

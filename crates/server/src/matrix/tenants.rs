@@ -1,0 +1,93 @@
+//! Every operation by somebody of one namespace, about what there is in another.
+
+use super::*;
+
+/// The ids of what somebody has in a namespace, where all that has a name has the same.
+struct Tenancy {
+    job: String,
+    artifact: String,
+}
+
+const NAME: &str = "the-same-name";
+
+/// Fills a namespace as its administrator, and answers what there is.
+async fn fill(router: &Router, admin: &Sender, mark: &str) -> Tenancy {
+    let answer = async |method: &str, path: &str, body: Value| {
+        let response = send(router, request(admin, method, path, Some(body))).await;
+        let status = response.status();
+        let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.expect("a body");
+        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        assert!(status.is_success(), "{method} {path}: {status} {body}");
+        body
+    };
+    let spec = json!({ "run": { "http": { "url": format!("https://{mark}.example.com/") } } });
+    answer("PUT", &format!("/v1/tasks/{NAME}"), spec).await;
+    let job = answer("POST", "/v1/jobs", json!({ "task": NAME, "input": mark, "delay": "1h" })).await;
+    answer("PUT", &format!("/v1/calendars/{NAME}"), json!({ "dates": ["2030-12-25"] })).await;
+    let declared = json!({ "name": mark, "size": 7, "sha256": "ab".repeat(32), "kind": "file" });
+    let artifact = answer("POST", "/v1/artifacts", declared).await;
+    let rule = json!({ "on": ["failed"], "email": { "to": [format!("{mark}@example.com")] } });
+    answer("PUT", &format!("/v1/notifications/{NAME}"), rule).await;
+    let id = |body: &Value| body["id"].as_str().expect("an id").to_owned();
+    Tenancy { job: id(&job), artifact: id(&artifact) }
+}
+
+/// What somebody sees.
+async fn shown(router: &Router, sender: &Sender) -> Vec<String> {
+    let mut bodies = Vec::new();
+    for path in ["/v1/tasks", "/v1/jobs", "/v1/calendars", "/v1/artifacts", "/v1/notifications", "/v1/secrets"] {
+        let response = send(router, request(sender, "GET", path, None)).await;
+        assert_eq!(response.status(), 200, "{path}");
+        let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.expect("a body");
+        bodies.push(String::from_utf8(body.to_vec()).expect("text"));
+    }
+    bodies
+}
+
+#[tokio::test]
+async fn nobody_finds_or_changes_anything_of_another_namespace() {
+    let world = World::new().await;
+    let router = router(&world);
+    let (a, b) = (namespace_of(&world, TENANT).await, namespace_of(&world, "team-b").await);
+    let in_a = Sender::Somebody(Principal::made_up_in(a, "key:team-a/test", Rights::all()));
+    let in_b = Sender::Somebody(Principal::made_up_in(b, "key:team-b/test", Rights::all()));
+    let theirs = fill(&router, &in_b, "mark-of-b").await;
+    let before = shown(&router, &in_b).await;
+    assert!(before.concat().contains("mark-of-b"));
+    // What is asked for by id, and by the name that is the same in every namespace.
+    for operation in operations() {
+        let (id, needs) = (&operation.id, needs(&operation.id));
+        if needs == Open {
+            continue;
+        }
+        let path = operation.path.replace("/v1/jobs/{id}", &format!("/v1/jobs/{}", theirs.job));
+        let path = path.replace("/v1/artifacts/{id}", &format!("/v1/artifacts/{}", theirs.artifact));
+        let path = path.replace("/v1/namespaces/{name}", "/v1/namespaces/team-b").replace("{name}", NAME);
+        let names_something = path != operation.path;
+        // Definitions are made with these, in the namespace of whoever asks.
+        let makes = operation.method == "PUT";
+        let takes_body = ["POST", "PUT", "PATCH"].contains(&operation.method.as_str());
+        let sent = request(&in_a, &operation.method, &path, takes_body.then(|| json!({})));
+        let response = send(&router, sent).await;
+        let status = response.status();
+        assert_ne!(status, StatusCode::INTERNAL_SERVER_ERROR, "{id}");
+        if names_something && !makes {
+            assert!(!status.is_success(), "{id} {path}: {status}");
+        }
+        if status.is_success() && response.headers().get(header::CONTENT_TYPE).is_some_and(is_stream) {
+            continue;
+        }
+        let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.expect("a body");
+        let body = String::from_utf8_lossy(&body);
+        assert!(!body.contains("mark-of-b"), "{id}: {body}");
+        let is_echo = |text: &String| names_something && body.matches(text.as_str()).count() <= 2;
+        for text in [&theirs.job, &theirs.artifact] {
+            assert!(!body.contains(text.as_str()) || is_echo(text) && !status.is_success(), "{id}: {body}");
+        }
+    }
+    assert_eq!(shown(&router, &in_b).await, before);
+}
+
+fn is_stream(value: &http::HeaderValue) -> bool {
+    value.as_bytes().starts_with(b"text/event-stream")
+}

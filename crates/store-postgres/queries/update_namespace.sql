@@ -1,0 +1,4 @@
+-- Replaces the spec of a namespace.
+-- Index: the primary key.
+-- Concurrency: in the transaction that locked it and read its revision.
+UPDATE namespace SET revision = revision + 1, changed_at = $2, changed_by = $3, spec = $4 WHERE id = $1
