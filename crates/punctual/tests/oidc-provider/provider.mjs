@@ -10,6 +10,9 @@ import { createServer } from 'node:http';
 import { createInterface } from 'node:readline';
 import Provider from 'oidc-provider';
 
+// Its notices go to stdout by default, where the test reads answers.
+console.info = console.warn = console.error;
+
 const DEVICE = 'urn:ietf:params:oauth:grant-type:device_code';
 const state = { redirect_uris: ['http://127.0.0.1/unset'], groups: {}, alg: 'RS256', key: newKey('RS256') };
 let issuer;

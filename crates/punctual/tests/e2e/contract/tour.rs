@@ -85,6 +85,12 @@ async fn every_documented_route_answers_as_documented() {
         "delete_secret",
         "rotate_root_key",
         "rotate_data_key",
+        // These need a provider: the tests of OpenID Connect start one.
+        "begin_browser_login",
+        "finish_browser_login",
+        "exchange_login",
+        "begin_device_login",
+        "poll_device_login",
     ];
     not_seen.retain(|operation| !elsewhere.contains(&operation.as_str()));
     assert!(not_seen.is_empty(), "the tour leaves out {not_seen:?}");

@@ -61,11 +61,16 @@ fn filled(path: &str) -> String {
 }
 
 /// Routes that need no credential, or have one of their own, which nobody here has.
-const OPEN: [&str; 10] = [
+const OPEN: [&str; 15] = [
     "live",
     "ready",
     "get_problem",
     "login",
+    "begin_browser_login",
+    "finish_browser_login",
+    "exchange_login",
+    "begin_device_login",
+    "poll_device_login",
     "download_artifact",
     "upload_artifact",
     "get_agent_work",

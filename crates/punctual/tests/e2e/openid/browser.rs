@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use reqwest::header::{COOKIE, LOCATION, SET_COOKIE};
 use reqwest::{Method, Url};
 
+use crate::checked::plain_http;
+
 /// A page at which the browser came to rest.
 #[derive(Debug)]
 pub(crate) struct Page {
@@ -25,8 +27,7 @@ const REDIRECTS_MAX: usize = 20;
 
 impl Browser {
     pub(crate) fn new() -> Self {
-        let builder = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
-        Self { http: builder.tls_certs_only([]).build().expect("a client"), cookies: BTreeMap::new() }
+        Self { http: plain_http(), cookies: BTreeMap::new() }
     }
 
     pub(crate) async fn open(&mut self, url: &str) -> Page {

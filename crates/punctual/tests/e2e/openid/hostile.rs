@@ -7,6 +7,7 @@ use serde_json::json;
 use super::audit;
 use super::browser::{Browser, Page};
 use super::provider::Provider;
+use crate::checked::plain_http;
 use crate::harness::{Home, Server, eventually};
 
 const VERIFIER: &str = "what only the command line of this test knows";
@@ -102,7 +103,7 @@ async fn an_answer_counts_once_and_only_in_the_browser_that_began() {
         }
     }
     // A page of another site cannot read it, nor have it sent by anything but a navigation.
-    let http = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().expect("a client");
+    let http = plain_http();
     let request = http.get(&own_answer).header("sec-fetch-site", "cross-site").header("sec-fetch-mode", "cors");
     assert_eq!(request.send().await.expect("an answer").status().as_u16(), 403);
     let request =
