@@ -226,7 +226,7 @@ TABLE identity_key
     created_by text NOT NULL
     revoked_by text
 CREATE INDEX identity_key_changed ON public.identity_key USING btree (changed)
-CREATE UNIQUE INDEX identity_key_name ON public.identity_key USING btree (name) WHERE ((revoked_at IS NULL) AND (replaced_by IS NULL))
+CREATE UNIQUE INDEX identity_key_name ON public.identity_key USING btree (namespace, name) WHERE ((revoked_at IS NULL) AND (replaced_by IS NULL))
 CREATE INDEX identity_key_owner ON public.identity_key USING btree (owner) WHERE ((owner IS NOT NULL) AND (revoked_at IS NULL))
 CREATE UNIQUE INDEX identity_key_pkey ON public.identity_key USING btree (id)
 
@@ -258,8 +258,11 @@ TABLE identity_user
     password text
     created_by text NOT NULL
     changed_by text NOT NULL
+    openid_issuer text COLLATE C
+    openid_subject text COLLATE C
 CREATE INDEX identity_user_changed ON public.identity_user USING btree (changed)
 CREATE UNIQUE INDEX identity_user_name ON public.identity_user USING btree (name) WHERE (deleted_at IS NULL)
+CREATE UNIQUE INDEX identity_user_openid ON public.identity_user USING btree (openid_issuer, openid_subject) WHERE ((deleted_at IS NULL) AND (openid_subject IS NOT NULL))
 CREATE UNIQUE INDEX identity_user_pkey ON public.identity_user USING btree (id)
 
 TABLE job WITH (autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_threshold=5000, autovacuum_analyze_scale_factor=0.1, autovacuum_analyze_threshold=1000)

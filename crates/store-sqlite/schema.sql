@@ -253,11 +253,11 @@ CREATE TABLE identity_key (
     revoked_by   TEXT
 ) STRICT;
 
-CREATE UNIQUE INDEX identity_key_name ON identity_key (name) WHERE revoked_at IS NULL AND replaced_by IS NULL;
-
 CREATE INDEX identity_key_changed ON identity_key (changed);
 
 CREATE INDEX identity_key_owner ON identity_key (owner) WHERE owner IS NOT NULL AND revoked_at IS NULL;
+
+CREATE UNIQUE INDEX identity_key_name ON identity_key (namespace, name) WHERE revoked_at IS NULL AND replaced_by IS NULL;
 
 CREATE TABLE identity_session (
     id           INTEGER PRIMARY KEY,
@@ -290,11 +290,14 @@ CREATE TABLE identity_user (
     changed_at INTEGER NOT NULL,
     changed_by TEXT NOT NULL,
     deleted_at INTEGER
-) STRICT;
+, openid_issuer TEXT, openid_subject TEXT) STRICT;
 
 CREATE UNIQUE INDEX identity_user_name ON identity_user (name) WHERE deleted_at IS NULL;
 
 CREATE INDEX identity_user_changed ON identity_user (changed);
+
+CREATE UNIQUE INDEX identity_user_openid ON identity_user (openid_issuer, openid_subject)
+    WHERE deleted_at IS NULL AND openid_subject IS NOT NULL;
 
 CREATE TABLE job (
     shard         INTEGER NOT NULL,

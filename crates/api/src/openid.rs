@@ -80,6 +80,7 @@ pub struct DevicePending {
     pub status: DeviceStatus,
 }
 
+/// What to do while nobody has logged in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceStatus {

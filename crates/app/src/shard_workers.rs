@@ -156,12 +156,12 @@ mod tests {
         check(
             ShardWorkers { here: vec![worker(&[])], anywhere: vec![worker(&[])], requests: vec![request(0)] },
             "no connected worker that runs probes has gpu=yes; start one with `punctual worker --labels gpu=yes`; asked \
-             19 servers for workers with label gpu=yes since 1970-01-01T00:00:00Z",
+             19 servers for workers with label gpu=yes since 1970-01-01T00:00:00.000000Z",
         );
         check(
             ShardWorkers { here: vec![], anywhere: vec![gpu()], requests: vec![request(1)] },
             "the server of its shard has no connection to a worker that can run it yet; asked 19 servers for workers with \
-             label gpu=yes since 1970-01-01T00:00:00Z, and 1 worker was told to connect",
+             label gpu=yes since 1970-01-01T00:00:00.000000Z, and 1 worker was told to connect",
         );
         check(
             ShardWorkers { here: vec![], anywhere: vec![gpu()], requests: vec![] },

@@ -121,15 +121,18 @@ impl Simulation {
         }
     }
 
-    /// The job's shard has an owner, and some idle worker that serves the queue, connected to it or not. Servers ask for
-    /// such workers, so the job must not wait for long.
+    /// The job's shard has an owner, and some idle worker that serves the queue and the namespace, connected to it or not.
+    /// Servers ask for such workers, so the job must not wait for long. Of a worker that is connected to the owner, each of
+    /// its other servers may keep one slot.
     pub(crate) fn could_be_reached(&self, shard: ShardId, task: &Task) -> bool {
-        let is_idle = |worker: &crate::worker::Worker| {
+        let Some(owner) = self.owner_place(shard) else { return false };
+        self.workers.iter().any(|worker| {
+            let others = worker.links.iter().filter(|link| link.is_wanted).count().saturating_sub(1);
+            let kept = if worker.is_connected_to(owner) { others } else { 0 };
             worker.health == Health::Up
                 && worker.queues.contains(&task.spec.queue)
                 && worker.namespaces.serves(task.namespace)
-                && worker.running() < worker.slots as usize
-        };
-        self.owner_place(shard).is_some() && self.workers.iter().any(is_idle)
+                && worker.running() + kept < worker.slots as usize
+        })
     }
 }

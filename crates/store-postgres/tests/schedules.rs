@@ -129,7 +129,10 @@ async fn a_large_partition_is_dropped_whole_unless_something_in_it_is_queued() {
     assert_eq!(count(1), Some(1), "the one that is queued");
     assert_eq!(store.shard_schedules(ShardId(1)).await.unwrap().queued, [queued.occurrence]);
     owner.done(vec![release(&unfired(id, HOUR + 10, Verdict::Missed))]).await;
-    store.prune(at(3 * HOUR), at(0), 10).await.unwrap();
+    // What the last row left behind is dropped at once, or at the next turn if statistics still call it large.
+    for _ in 0..2 {
+        store.prune(at(3 * HOUR), at(0), 10).await.unwrap();
+    }
     assert_eq!([count(0), count(1), count(2)], [None; 3]);
 }
 

@@ -67,7 +67,7 @@ impl EventContext {
 impl App {
     pub(super) async fn event_context(&self, rules: &[&RuleSpec], events: &[Event]) -> Result<EventContext> {
         let mut context = EventContext::default();
-        let is_single = self.0.namespaces.is_single();
+        let is_single = self.has_one_namespace().await?;
         if !is_single || rules.iter().any(|rule| !rule.tasks.is_empty() || !rule.queues.is_empty()) {
             let ids: BTreeSet<TaskId> = events.iter().filter_map(|event| event.task).collect();
             context.tasks = self.readable_tasks(ids).await?;

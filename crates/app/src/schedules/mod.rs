@@ -59,7 +59,7 @@ impl App {
 
     /// Whether a schedule may be of a namespace. Of one that is gone nobody knows it, unless there is one namespace.
     async fn is_schedule_of(&self, namespace: NamespaceId, id: ScheduleId) -> Result<bool> {
-        if namespace.is_default() && self.0.namespaces.is_single() {
+        if namespace.is_default() && self.has_one_namespace().await? {
             return Ok(true);
         }
         Ok(self.0.store.schedule(id).await?.is_some_and(|row| row.namespace == namespace))

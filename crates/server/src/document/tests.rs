@@ -96,10 +96,11 @@ fn every_parameter_has_a_type_a_description_and_an_example() {
             let expected = match (parameter["in"].as_str().unwrap(), name) {
                 (
                     _,
-                    "limit" | "count" | "attempt" | "offset" | "marks" | "size" | "expires" | "revision" | "after_seq",
+                    "limit" | "port" | "count" | "attempt" | "offset" | "marks" | "size" | "expires" | "revision"
+                    | "after_seq",
                 ) => "integer",
-                (_, "paused" | "skip_unsupported" | "force") => "boolean",
-                (_, "state" | "verdict") => "array",
+                (_, "paused" | "skip_unsupported" | "force" | "moved") => "boolean",
+                (_, "state" | "verdict") if !id.contains("login") => "array",
                 _ => "string",
             };
             assert_eq!(kind, expected, "{id}: {name}");
