@@ -316,7 +316,7 @@ mod tests {
         let all = worker("default", "probe", &[]);
         let theirs = WorkerSpec { namespaces: ServedNamespaces::Only([NamespaceId(2)].into()), ..all.clone() };
         let workers = [theirs.clone(), all.clone()];
-        assert_eq!(of_tenant(NamespaceId(1), &workers), [all.clone()]);
+        assert_eq!(of_tenant(NamespaceId(1), &workers), std::slice::from_ref(&all));
         assert_eq!(of_tenant(NamespaceId(2), &workers), [theirs, all]);
     }
 

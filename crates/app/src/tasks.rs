@@ -32,7 +32,10 @@ const WHAT: &str = "task";
 const NAMES_MAX: usize = 10_000;
 
 #[derive(Default)]
-pub(crate) struct NameCache(RwLock<HashMap<(NamespaceId, String), (Arc<Task>, Timestamp)>>);
+pub(crate) struct NameCache(RwLock<HashMap<TaskKey, (Arc<Task>, Timestamp)>>);
+
+/// Where a task is, and what it is called there.
+type TaskKey = (NamespaceId, String);
 
 impl NameCache {
     fn get(&self, namespace: NamespaceId, name: &str, now: Timestamp) -> Option<Arc<Task>> {

@@ -47,7 +47,7 @@ mod tests {
         (0..WORKERS).map(move |_| WorkerId::new(Timestamp::EPOCH, random.bits()))
     }
 
-    fn chosen<'a>(worker: WorkerId, addresses: &'a [String]) -> BTreeSet<&'a str> {
+    fn chosen(worker: WorkerId, addresses: &[String]) -> BTreeSet<&str> {
         preferred(worker, addresses.iter().map(String::as_str)).into_iter().take(CHOSEN).collect()
     }
 

@@ -42,7 +42,7 @@ pub(crate) fn set_up(app: &App, settings: &OpenIdSettings, clock: Clock) -> anyh
 
 /// Codes come back to this address, through browsers elsewhere.
 fn check_home(home: &str) -> anyhow::Result<()> {
-    let is_here = host_of(home).is_some_and(|name| host::is_loopback(&name) || name == "::1");
+    let is_here = host_of(home).is_some_and(|name| host::is_loopback(name) || name == "::1");
     if home.starts_with("https://") || is_here {
         return Ok(());
     }

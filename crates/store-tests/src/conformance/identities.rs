@@ -249,7 +249,7 @@ pub(super) async fn a_subject_belongs_to_one_person_who_is_not_deleted(store: &d
     assert_eq!(store.add_user(ana.clone()).await.unwrap(), UserChange::Done);
     let same = UserRow { openid: ana.openid.clone(), ..user(2, "bob") };
     assert_eq!(store.add_user(same.clone()).await.unwrap(), UserChange::SubjectTaken);
-    assert_eq!(all(store).await.users, [ana.clone()]);
+    assert_eq!(all(store).await.users, std::slice::from_ref(&ana));
     for (number, name, openid) in [
         (3, "eve", openid("https://other.example", "1 \"ü\"")),
         (4, "joe", openid("https://id.example", "2")),
