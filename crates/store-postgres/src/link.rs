@@ -27,13 +27,15 @@ pub(crate) struct Origin {
     host: AtomicUsize,
     /// Connections that were made before it rose are not used any more.
     round: Arc<AtomicU64>,
+    /// Counts the connections that were made: after one, a failure from before says nothing any more.
+    made: AtomicU64,
 }
 
 impl Origin {
     pub(crate) fn new(url: &str) -> Result<Self> {
         let target = Target::parse(url)?;
         let tls = MakeTls::new(&target.trust)?;
-        Ok(Self { target, tls, host: AtomicUsize::new(0), round: Arc::default() })
+        Ok(Self { target, tls, host: AtomicUsize::new(0), round: Arc::default(), made: AtomicU64::new(0) })
     }
 
     pub(crate) async fn open(&self, class: Class) -> Result<Conn> {
@@ -67,6 +69,8 @@ struct Failure {
     error: StoreError,
     backoff: Duration,
     retry_at: Instant,
+    /// How many connections of all links had been made by then.
+    made: u64,
 }
 
 impl Link {
@@ -85,15 +89,18 @@ impl Link {
         state.conn = None;
         if let Some(failure) = &state.failure
             && Instant::now() < failure.retry_at
+            && failure.made == self.origin.made.load(Ordering::Relaxed)
         {
             return Err(failure.error.clone());
         }
+        let made = self.origin.made.load(Ordering::Relaxed);
         let opened = match self.origin.open(self.class).await {
             Ok(conn) => self.instance.confirm(&conn).await.map(|()| conn).map_err(StoreError::from),
             Err(error) => Err(error),
         };
         match opened {
             Ok(conn) => {
+                self.origin.made.fetch_add(1, Ordering::Relaxed);
                 let conn = Arc::new(conn);
                 *state = State { conn: Some(conn.clone()), failure: None };
                 Ok(conn)
@@ -101,7 +108,7 @@ impl Link {
             Err(error) => {
                 let before = state.failure.as_ref().map(|failure| failure.backoff * 2);
                 let backoff = before.unwrap_or(BACKOFF_FIRST).min(BACKOFF_MAX);
-                let failure = Failure { error: error.clone(), backoff, retry_at: Instant::now() + backoff };
+                let failure = Failure { error: error.clone(), backoff, retry_at: Instant::now() + backoff, made };
                 state.failure = Some(failure);
                 Err(error)
             }
