@@ -242,6 +242,8 @@ async fn a_new_key_is_taken_at_once_and_without_the_provider_everything_else_goe
     client.create_user(&local).await.expect("a user with a password");
     let mut login = Login::begin(&home, "bob", &server, &["--oidc"]);
     let address = login.says("http://");
+    // One that the provider does not know yet, so that it stays at the provider's page.
+    let mut browser = Browser::new();
     let at_provider = browser.open(&address).await;
     drop(provider);
     // A code that can be redeemed nowhere, for a login that began.
