@@ -247,8 +247,9 @@ async fn a_new_key_is_taken_at_once_and_without_the_provider_everything_else_goe
     let at_provider = browser.open(&address).await;
     drop(provider);
     // A code that can be redeemed nowhere, for a login that began.
-    let state = at_provider.way.iter().find_map(|url| url.split("&state=").nth(1)?.split('&').next());
-    let (issuer, state) = (at_provider.way[1].clone(), state.expect("a state"));
+    let at_provider = at_provider.way[1].clone();
+    let state = at_provider.split("&state=").nth(1).and_then(|rest| rest.split('&').next());
+    let (issuer, state) = (at_provider.as_str(), state.expect("a state"));
     let issuer = issuer.split("/auth").next().expect("an address").replace(':', "%3A").replace('/', "%2F");
     let back = format!("{}/v1/login/oidc/callback?code=x&state={state}&iss={issuer}", server.url);
     let page = browser.open(&back).await;
