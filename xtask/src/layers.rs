@@ -58,7 +58,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("local-postgres", &[]),
     ("local-s3", &[]),
-    ("verify", &["api", "client", "core", "local-postgres", "promises", "worker"]),
+    ("verify", &["api", "client", "core", "local-postgres", "pki", "promises", "worker"]),
     ("comparison", &["local-postgres"]),
     ("xtask", &["local-postgres"]),
 ];

@@ -12,8 +12,13 @@ use crate::witness::{HANDLER, Witness};
 #[derive(Debug, Args)]
 pub struct WorkerArgs {
     /// Addresses of servers, with commas
-    #[arg(long, value_delimiter = ',', required = true)]
+    #[arg(long, env = "PUNCTUAL_SERVER", value_delimiter = ',', required = true)]
     servers: Vec<String>,
+    /// With which it joins, where it has to
+    #[arg(long, env = "PUNCTUAL_JOIN_TOKEN", hide_env_values = true)]
+    join_token: Option<String>,
+    #[arg(long, env = "PUNCTUAL_IDENTITY_DIR")]
+    identity_dir: Option<PathBuf>,
     #[arg(long)]
     name: String,
     #[arg(long)]
@@ -33,6 +38,9 @@ pub async fn run(args: WorkerArgs) -> anyhow::Result<()> {
     let mut worker = Worker::connect(first).name(args.name).slots(args.slots).spool_dir(args.spool_dir);
     for server in others {
         worker = worker.server(server);
+    }
+    if let Some(folder) = args.identity_dir {
+        worker = worker.join(folder, args.join_token.map(|token| token.parse()).transpose()?);
     }
     let worker = worker.handler(HANDLER, move |job| witness.clone().run(job));
     Ok(worker.run_until(stdin_closed()).await?)

@@ -39,6 +39,7 @@ async fn three_servers_do_every_job_once() {
         full: false,
         rounds: 1,
         embedded: false,
+        tls: false,
         spike_p99_ms: 3000.0,
         p99_ms: 3000.0,
     };
@@ -94,6 +95,7 @@ async fn cell_is_good(name: &str) {
         list: false,
         per_second: 30,
         embedded: false,
+        tls: false,
         keep_all: false,
         report,
     };

@@ -3,12 +3,14 @@
 
 mod binary;
 mod database;
+mod network;
 mod process;
 mod server;
 mod worker;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -17,6 +19,7 @@ use tokio::time::Instant;
 
 pub use binary::{punctual_binary, verify_binary};
 pub use database::{Database, DatabaseKind};
+pub use network::{Network, OWN_ADDRESS};
 pub use process::Process;
 pub use server::{Role, Server, has_libfaketime};
 pub use worker::Worker;
@@ -39,6 +42,7 @@ pub struct Shape {
     pub database: DatabaseKind,
     /// Whether to wait until the servers have shared out the shards.
     pub balanced: bool,
+    pub network: Network,
     /// Whether the network is made of proxies.
     pub proxied: bool,
     /// Whether servers read a clock that can be set.
@@ -56,6 +60,7 @@ impl Shape {
             slots: 200,
             database,
             balanced: true,
+            network: Network::Loopback,
             proxied: false,
             fake_clock: false,
             settings: Vec::new(),
@@ -85,6 +90,8 @@ pub struct Cluster {
     pub servers: Vec<Server>,
     pub workers: Vec<Worker>,
     workers_made: usize,
+    /// With which workers join, where they have to.
+    join_token: Option<String>,
     // Dropped last: the others use it.
     pub database: Database,
 }
@@ -102,6 +109,7 @@ impl Cluster {
             servers: Vec::new(),
             workers: Vec::new(),
             workers_made: 0,
+            join_token: None,
             database,
         };
         for number in 1..=cluster.shape.servers + cluster.shape.api_servers {
@@ -109,6 +117,9 @@ impl Cluster {
             let server = Server::make(number, role, &cluster).await?;
             cluster.servers.push(server);
             cluster.start_server(number - 1).await?;
+        }
+        if cluster.shape.network == Network::Tls {
+            cluster.join_token = Some(network::join_token(&cluster.servers[0].client()?).await?);
         }
         for _ in 0..cluster.shape.workers {
             cluster.add_worker()?;
@@ -149,6 +160,16 @@ impl Cluster {
     /// Of the servers that run.
     pub fn clients(&self) -> anyhow::Result<Vec<Client>> {
         self.servers.iter().filter(|server| server.runs()).map(Server::client).collect()
+    }
+
+    /// Tells a worker's command where the servers are, and with what it joins them.
+    pub fn lead_worker(&self, command: &mut Command, number: &str) -> anyhow::Result<()> {
+        command.env("PUNCTUAL_SERVER", self.shape.network.urls(&self.advertised()?));
+        if let Some(token) = &self.join_token {
+            command.env("PUNCTUAL_JOIN_TOKEN", token);
+            command.env("PUNCTUAL_IDENTITY_DIR", self.file(&format!("identity-{number}")));
+        }
+        Ok(())
     }
 
     /// Where workers and peers find the servers.

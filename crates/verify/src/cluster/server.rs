@@ -1,7 +1,7 @@
 //! A server of a cluster, over all its lives.
 
 use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -9,7 +9,8 @@ use std::time::Duration;
 use anyhow::Context;
 use punctual_client::Client;
 
-use super::{Cluster, PATIENCE, Process};
+use super::network::Access;
+use super::{Cluster, Network, PATIENCE, Process};
 use crate::proxy::Proxy;
 
 /// Debian's package `faketime` puts it here.
@@ -30,6 +31,7 @@ pub enum Role {
 pub struct Server {
     pub number: usize,
     role: Role,
+    access: Access,
     pub process: Option<Process>,
     /// Where it really listens, since its first start.
     address: Option<SocketAddr>,
@@ -44,15 +46,16 @@ impl Server {
     pub(super) async fn make(number: usize, role: Role, cluster: &Cluster) -> anyhow::Result<Self> {
         let (mut front, mut back) = (None, None);
         if cluster.shape.proxied {
-            front = Some(Proxy::start(cluster.known.clone()).await?);
+            front = Some(Proxy::start(cluster.shape.network.host(), cluster.known.clone()).await?);
             if let Some(database) = cluster.database.address() {
-                let proxy = Proxy::start(cluster.known.clone()).await?;
+                let proxy = Proxy::start(Network::Loopback.host(), cluster.known.clone()).await?;
                 proxy.lead_to(database);
                 back = Some(proxy);
             }
         }
         let clock_file = cluster.file(&format!("clock-{number}"));
-        Ok(Self { number, role, process: None, address: None, front, back, clock_file })
+        let access = Access::new(cluster.shape.network, &cluster.file("data"));
+        Ok(Self { number, role, access, process: None, address: None, front, back, clock_file })
     }
 
     pub fn name(&self) -> String {
@@ -81,7 +84,7 @@ impl Server {
 
     pub fn client(&self) -> anyhow::Result<Client> {
         let address = self.address.context("the server was never started")?;
-        Ok(Client::new(&format!("http://{address}"))?)
+        self.access.client(address)
     }
 
     fn command(&self, cluster: &Cluster, listen: &str) -> Command {
@@ -93,7 +96,10 @@ impl Server {
             command.env("PUNCTUAL_DATABASE", url);
         }
         if let Some(front) = &self.front {
-            command.env("PUNCTUAL_ADVERTISE", format!("http://{}", front.address()));
+            command.env("PUNCTUAL_ADVERTISE", self.access.network.url(front.address()));
+        }
+        if self.access.network == Network::Tls {
+            command.env("PUNCTUAL_TLS", "cluster");
         }
         if self.is_api_only() {
             command.env("PUNCTUAL_ROLES", "api");
@@ -106,8 +112,9 @@ impl Server {
 
     /// Starts another server with this one's address, as a copied setting would, and answers how it ended.
     pub async fn start_copy(&self, cluster: &Cluster) -> anyhow::Result<ExitStatus> {
-        let mut command = self.command(cluster, "127.0.0.1:0");
-        command.env("PUNCTUAL_ADVERTISE", format!("http://{}", self.advertised()?)).stdin(Stdio::piped());
+        let network = self.access.network;
+        let mut command = self.command(cluster, &format!("{}:0", network.host()));
+        command.env("PUNCTUAL_ADVERTISE", network.url(self.advertised()?)).stdin(Stdio::piped());
         let log = std::fs::File::create(cluster.file("server-copy.log"))?;
         let mut copy = command.stderr(log).spawn().context("cannot start a copy")?;
         let deadline = tokio::time::Instant::now() + PATIENCE;
@@ -129,7 +136,7 @@ impl Server {
         // starts, because it asks for itself at the address of the proxy.
         let address = match self.address {
             Some(address) => address,
-            None => free_address()?,
+            None => free_address(self.access.network.host())?,
         };
         self.address = Some(address);
         if let Some(front) = &self.front {
@@ -190,7 +197,7 @@ impl Server {
 }
 
 /// An address that nobody listens at.
-fn free_address() -> anyhow::Result<SocketAddr> {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").context("no free port")?;
+fn free_address(host: IpAddr) -> anyhow::Result<SocketAddr> {
+    let listener = std::net::TcpListener::bind((host, 0)).context("no free port")?;
     Ok(listener.local_addr()?)
 }

@@ -13,9 +13,9 @@ pub struct Worker {
 impl Worker {
     pub(super) fn start(number: usize, cluster: &Cluster) -> anyhow::Result<Self> {
         let name = format!("worker-{number}");
-        let servers: Vec<_> = cluster.advertised()?.iter().map(|server| format!("http://{server}")).collect();
         let mut command = Command::new(&cluster.programs.verify);
-        command.args(["worker", "--name", &name, "--servers", &servers.join(",")]);
+        command.args(["worker", "--name", &name]);
+        cluster.lead_worker(&mut command, &number.to_string())?;
         command.args(["--slots", &cluster.shape.slots.to_string()]);
         command.arg("--witness").arg(cluster.folder.witness(&name));
         command.arg("--spool-dir").arg(cluster.file(&format!("spool-{number}")));

@@ -59,8 +59,7 @@ impl Arena {
         let mut command = Command::new(&cluster.programs.punctual);
         command.args(["worker", "--exit-with-stdin", "--name", "programs", "--spool-dir"]);
         command.arg(cluster.file("spool-programs"));
-        let servers: Vec<_> = cluster.advertised()?.iter().map(|server| format!("http://{server}")).collect();
-        command.args(["--server", &servers.join(",")]);
+        cluster.lead_worker(&mut command, "programs")?;
         command.current_dir(cluster.path()).stdout(Stdio::null());
         Process::start(command, "the worker for programs", &cluster.file("worker-programs.log"))
     }

@@ -9,12 +9,13 @@ use anyhow::Context;
 use super::Injecting;
 use super::arena::Arena;
 use super::measure::Measure;
+use crate::cluster::OWN_ADDRESS;
 use crate::history::FaultEvent;
 
 /// Set for the process that was started inside.
 const INSIDE: &str = "VERIFY_OWN_NETWORK";
 
-fn is_inside() -> bool {
+pub(super) fn is_inside() -> bool {
     std::env::var_os(INSIDE).is_some()
 }
 
@@ -35,8 +36,10 @@ pub fn enter_own_network() -> anyhow::Result<()> {
         return Ok(());
     }
     let own = std::env::current_exe().context("cannot find this program")?;
+    // Clusters with TLS listen at an address that is not loopback.
+    let script = format!("ip link set lo up && ip address add {OWN_ADDRESS}/32 dev lo && exec \"$0\" \"$@\"");
     let error = Command::new("unshare")
-        .args(["--net", "--", "sh", "-c", "ip link set lo up && exec \"$0\" \"$@\""])
+        .args(["--net", "--", "sh", "-c", &script])
         .arg(own)
         .args(std::env::args_os().skip(1))
         .env(INSIDE, "1")

@@ -13,7 +13,7 @@ use super::arena::Arena;
 use super::{CELLS, Cell, Needs, netns};
 use crate::check::late_by_answer;
 use crate::clients::{Caller, Mix, MixLoad, define_tasks, dump, wait_until_all_ended};
-use crate::cluster::{Cluster, DatabaseKind, Programs, Server, Shape};
+use crate::cluster::{Cluster, DatabaseKind, Network, Programs, Server, Shape};
 use crate::disk::Disk;
 use crate::findings::{Findings, summary};
 use crate::history::RunFolder;
@@ -37,6 +37,9 @@ pub struct Faults {
     /// One server with the embedded database: the cells of workers and their network, and those of `verify disk`
     #[arg(long)]
     pub embedded: bool,
+    /// With TLS and credentials everywhere: at an address that is not loopback, in a network of its own
+    #[arg(long)]
+    pub tls: bool,
     /// Keep what is known of good runs too
     #[arg(long)]
     pub keep_all: bool,
@@ -195,9 +198,15 @@ impl Faults {
         if let Some(why) = cell.missing() {
             return Ok(CellReport::skipped(cell, round, format!("skipped: {why}")));
         }
+        if self.tls && !netns::is_inside() {
+            return Ok(CellReport::skipped(cell, round, "skipped: TLS takes a network of our own, so root and unshare".to_owned()));
+        }
         let begun = Instant::now();
         let folder = RunFolder::fresh(keep, &format!("{}-{round}", cell.name))?;
         let mut shape = cell.shape(timing);
+        if self.tls {
+            shape.network = Network::Tls;
+        }
         if self.embedded {
             shape = Shape { servers: 1, database: DatabaseKind::Embedded, ..shape };
         }

@@ -11,7 +11,7 @@ mod pump;
 mod tests;
 
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -102,8 +102,8 @@ pub struct Proxy {
 
 impl Proxy {
     /// Listens on a free port. Until it has a target, it accepts nobody.
-    pub async fn start(known: Known) -> std::io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    pub async fn start(host: IpAddr, known: Known) -> std::io::Result<Self> {
+        let listener = TcpListener::bind((host, 0)).await?;
         let address = listener.local_addr()?;
         let (book, rules) = watch::channel(Book::default());
         let counters = Arc::new(Counters::default());

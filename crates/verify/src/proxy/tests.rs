@@ -1,3 +1,4 @@
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -24,7 +25,7 @@ async fn echo() -> std::net::SocketAddr {
 async fn proxied() -> (Proxy, TcpStream) {
     let known = Known::default();
     known.add(std::process::id());
-    let proxy = Proxy::start(known).await.unwrap();
+    let proxy = Proxy::start(Ipv4Addr::LOCALHOST.into(), known).await.unwrap();
     proxy.lead_to(echo().await);
     let stream = TcpStream::connect(proxy.address()).await.unwrap();
     (proxy, stream)
