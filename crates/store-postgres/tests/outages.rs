@@ -6,12 +6,13 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 use common::Database;
+use futures_util::future::join_all;
 use punctual_core::shard::write::SharedBatch;
 use punctual_core::{ShardId, Span};
 use punctual_local_postgres::{Postgres, Settings};
 use punctual_store::{
     Applied, Filter, FoundRow, JobReads, Leases, Order, Owned, Result, Store, StoreError, StoreFault, Submitted,
-    Transitions,
+    Transitions, Void,
 };
 use punctual_store_postgres::{Options, PostgresStore};
 use punctual_store_tests::fixture::*;
@@ -144,6 +145,26 @@ async fn a_database_that_hangs_is_noticed() {
     server.resume();
     // It is the same instance: nothing was lost, and epochs stay.
     assert_eq!(until_it_works(|| store.renew(owner.server, LONG)).await, owner.owned);
+}
+
+/// Batches that are sent while others are under way must not add up to a patience of hours.
+#[tokio::test]
+async fn a_database_that_hangs_after_many_batches_is_noticed_as_soon() {
+    let server = Settings::test().start().unwrap();
+    let url = server.create_database("jobs").unwrap();
+    let store = connect(&url).await;
+    let jobs: Vec<_> = (1..=50).map(|n| new_job(n, 10, 1)).collect();
+    let mut owner = owner_of(&store, &jobs).await;
+    let mut start = |job| SharedBatch::new(owner.batch(vec![start(original(job), 1)]));
+    let (last, others) = jobs.split_last().unwrap();
+    let batches: Vec<_> = others.iter().map(&mut start).collect();
+    for applied in join_all(batches.into_iter().map(|batch| store.apply(batch))).await {
+        assert_eq!(applied.unwrap(), Applied::Done { void: Void::default() });
+    }
+    let last = start(last);
+    server.pause();
+    is_unavailable(answers_within(Duration::from_secs(15), store.apply(last)).await);
+    server.resume();
 }
 
 fn both(primary: &Postgres, standby: &Postgres) -> String {

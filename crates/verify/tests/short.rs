@@ -39,7 +39,6 @@ async fn three_servers_do_every_job_once() {
         full: false,
         rounds: 1,
         embedded: false,
-        tls: false,
         spike_p99_ms: 3000.0,
         p99_ms: 3000.0,
     };

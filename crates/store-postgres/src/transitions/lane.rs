@@ -12,7 +12,7 @@ use punctual_core::shard::write::Batch;
 use punctual_store::{Applied, Result, StoreError};
 use tokio::sync::mpsc;
 use tokio::time::error::Elapsed;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::{Error, Row};
 
 use super::apply;
@@ -32,7 +32,6 @@ struct InFlight {
     number: u64,
     pipeline: Pipeline,
     named: Vec<Named>,
-    deadline: Instant,
 }
 
 pub(super) struct Lane {
@@ -44,6 +43,8 @@ pub(super) struct Lane {
     /// later one did not.
     last: u64,
     in_flight: VecDeque<InFlight>,
+    /// Since when PostgreSQL works on the first of them.
+    front_since: Instant,
 }
 
 /// What happened first.
@@ -57,17 +58,18 @@ type Done = std::result::Result<Answers, Elapsed>;
 
 impl Lane {
     pub(super) fn new(common: Arc<Common>, link: Link, messages: mpsc::UnboundedReceiver<Message>) -> Self {
-        Self { common, link, messages, conn: None, last: 0, in_flight: VecDeque::new() }
+        Self { common, link, messages, conn: None, last: 0, in_flight: VecDeque::new(), front_since: Instant::now() }
     }
 
     pub(super) async fn run(mut self) {
         loop {
             let room = self.in_flight.len() < IN_FLIGHT_MAX;
+            let deadline = self.deadline();
             let next = match self.in_flight.front_mut() {
                 None => Next::Message(self.messages.recv().await),
                 Some(front) => tokio::select! {
                     biased;
-                    answers = timeout_at(front.deadline, &mut front.pipeline) => Next::Answered(answers),
+                    answers = timeout_at(deadline, &mut front.pipeline) => Next::Answered(answers),
                     message = self.messages.recv(), if room && !self.messages.is_closed() => Next::Message(message),
                 },
             };
@@ -94,8 +96,10 @@ impl Lane {
 
     /// Waits for everything that is in flight.
     async fn finish(&mut self) {
-        while let Some(front) = self.in_flight.front_mut() {
-            let answers = timeout_at(front.deadline, &mut front.pipeline).await;
+        loop {
+            let deadline = self.deadline();
+            let Some(front) = self.in_flight.front_mut() else { return };
+            let answers = timeout_at(deadline, &mut front.pipeline).await;
             self.answered(answers).await;
         }
     }
@@ -135,10 +139,11 @@ impl Lane {
                 let (mut pipeline, named) = sent.split();
                 // The first poll sends everything.
                 let answered = poll_fn(|cx| Poll::Ready(Pin::new(&mut pipeline).poll(cx))).await;
-                let begins = self.in_flight.back().map_or_else(Instant::now, |before| before.deadline);
-                let deadline = begins + Class::Lane.answer_limit();
+                if self.in_flight.is_empty() {
+                    self.front_since = Instant::now();
+                }
                 self.last = number;
-                self.in_flight.push_back(InFlight { call, number, pipeline, named, deadline });
+                self.in_flight.push_back(InFlight { call, number, pipeline, named });
                 if let Poll::Ready(answers) = answered {
                     // Only a connection that is closed answers at once.
                     self.broke(answers.into_iter().find_map(std::result::Result::err).map(Trouble::from)).await;
@@ -166,12 +171,23 @@ impl Lane {
         Ok(conn)
     }
 
+    /// When the first batch in flight should have been answered.
+    fn deadline(&self) -> Instant {
+        self.front_since + Class::Lane.answer_limit()
+    }
+
+    /// PostgreSQL goes on with the next.
+    fn pop_front(&mut self) -> Option<InFlight> {
+        self.front_since = Instant::now();
+        self.in_flight.pop_front()
+    }
+
     /// The first batch in flight has its answers.
     async fn answered(&mut self, answers: Done) {
         let Ok(answers) = answers else {
             return self.broke(Some(Trouble::Silent(Class::Lane.answer_limit()))).await;
         };
-        let Some(front) = self.in_flight.pop_front() else { return };
+        let Some(front) = self.pop_front() else { return };
         match apply::judge(front.named, answers) {
             Ok(applied) => front.call.answer(Ok(applied)),
             Err(trouble) if trouble.is_about_the_statement() => {
@@ -204,8 +220,9 @@ impl Lane {
     /// Those behind a batch that did not fit have failed for that reason alone.
     async fn take_behind(&mut self) -> std::result::Result<Vec<Call>, Trouble> {
         let mut behind = Vec::new();
-        while let Some(mut next) = self.in_flight.pop_front() {
-            let answers = timeout_at(next.deadline, &mut next.pipeline).await;
+        while let Some(mut next) = self.pop_front() {
+            // The batch before it was just answered.
+            let answers = timeout(Class::Lane.answer_limit(), &mut next.pipeline).await;
             let judged = match answers {
                 Ok(answers) => apply::judge(next.named, answers),
                 Err(_) => Err(Trouble::Silent(Class::Lane.answer_limit())),

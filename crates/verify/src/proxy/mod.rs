@@ -164,6 +164,16 @@ impl Drop for Proxy {
     }
 }
 
+/// How a connection ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Orderly,
+    /// By one of its ends.
+    Reset,
+    /// By the run.
+    Cut,
+}
+
 /// One connection through the proxy.
 struct Passage {
     pid: Option<u32>,
@@ -208,19 +218,22 @@ impl Passage {
         }
         let Ok(mut reached) = TcpStream::connect(target).await else { return reset(&dialled) };
         let _ = (dialled.set_nodelay(true), reached.set_nodelay(true));
-        let was_cut = {
+        let end = {
             let (from_dialled, to_dialled) = dialled.split();
             let (from_reached, to_reached) = reached.split();
             let there = pump::pump(&self, from_dialled, to_reached, |link| link.there);
             let back = pump::pump(&self, from_reached, to_dialled, |link| link.back);
-            let both = async { tokio::join!(there, back) };
+            // One whose other end was reset would wait for an answer for ever.
+            let both = async { tokio::try_join!(there, back) };
             tokio::select! {
-                _ = both => false,
-                () = cut(&mut rules, self.pid, self.number) => true,
+                ended = both => if ended.is_ok() { End::Orderly } else { End::Reset },
+                () = cut(&mut rules, self.pid, self.number) => End::Cut,
             }
         };
-        if was_cut {
+        if end == End::Cut {
             self.counters.cut.fetch_add(1, Ordering::Relaxed);
+        }
+        if end != End::Orderly {
             reset(&dialled);
             reset(&reached);
         }

@@ -9,13 +9,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::time::Instant;
 
-use super::{Flow, Link, Passage};
+use super::{Book, Flow, Link, Passage};
 
 /// More than this on its way, and the sender has to wait, as with a real network.
 const ON_THE_WAY_BYTES_MAX: usize = 1 << 20;
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Until the sender ends or an end is gone. An end is passed on when all before it was.
+/// Until the sender ends or an end is gone. An end is passed on when all before it was. An error says that an end was reset.
 pub(super) async fn pump(
     passage: &Passage,
     mut from: ReadHalf<'_>,
@@ -45,7 +45,15 @@ pub(super) async fn pump(
         };
         tokio::select! {
             read = from.read(&mut chunk), if !has_ended && bytes_on_the_way < ON_THE_WAY_BYTES_MAX => {
-                let len = read?;
+                let len = match read {
+                    Ok(len) => len,
+                    Err(error) => {
+                        // A reset does not get through a stalled link either.
+                        let passes = |book: &Book| direction(&book.link(passage.pid)) != Flow::Stalled;
+                        let _ = rules.wait_for(passes).await;
+                        return Err(error);
+                    }
+                };
                 has_ended = len == 0;
                 if flow == Flow::Open && on_the_way.is_empty() {
                     to.write_all(&chunk[..len]).await?;

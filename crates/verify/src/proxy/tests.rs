@@ -39,6 +39,8 @@ async fn ask(stream: &mut TcpStream) -> std::io::Result<()> {
     Ok(())
 }
 
+/// What has not come by then never will.
+const PATIENCE: Duration = Duration::from_secs(10);
 const MOMENT: Duration = Duration::from_millis(200);
 
 #[tokio::test]
@@ -102,4 +104,19 @@ async fn a_reset_ends_open_connections_and_lets_in_new_ones() {
     ask(&mut TcpStream::connect(proxy.address()).await.unwrap()).await.unwrap();
     proxy.set(Link { refuses: true, ..Link::OPEN });
     assert!(ask(&mut TcpStream::connect(proxy.address()).await.unwrap()).await.is_err());
+}
+
+#[tokio::test]
+async fn who_waits_for_an_answer_learns_that_the_other_end_was_reset() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy = Proxy::start(Ipv4Addr::LOCALHOST.into(), Known::default()).await.unwrap();
+    proxy.lead_to(listener.local_addr().unwrap());
+    let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
+    let (mut reached, _) = listener.accept().await.unwrap();
+    stream.write_all(b"hello").await.unwrap();
+    reached.read_exact(&mut [0; 5]).await.unwrap();
+    reached.set_zero_linger().unwrap();
+    drop(reached);
+    let error = timeout(PATIENCE, stream.read(&mut [0; 1])).await.expect("it is told").unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
 }
