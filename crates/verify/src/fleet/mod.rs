@@ -10,8 +10,9 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use punctual_api::JobRequest;
+use punctual_api::{JobRequest, WorkerView};
 use punctual_client::{Client, Waited};
+use punctual_core::server_choice::preferred;
 use punctual_core::task::{Probe, Run, TaskSpec};
 use punctual_core::{JobId, Timestamp};
 use tokio::time::Instant;
@@ -59,6 +60,7 @@ impl Fleet {
         let mut cluster = Cluster::start(shape, folder.clone(), Programs::find()?).await?;
         let mut findings = Findings::default();
         let bare_mib = memory_mib(&cluster).await;
+        eprintln!("  {:.0} MiB for each server before workers connect", bare_mib / self.servers as f64);
         let mut hosts = self.start_workers(&cluster).await?;
         let client = cluster.clients()?.remove(0);
         self.check_spread(&client, self.servers, &mut findings).await;
@@ -88,6 +90,7 @@ impl Fleet {
         })
         .await?;
         eprintln!("  it was back with its share of workers after {:.1?}", begun.elapsed());
+        eprintln!("  {}", spread(&workers_of_servers(&client).await));
         for host in &mut hosts {
             host.ask_to_end();
         }
@@ -159,9 +162,14 @@ impl Fleet {
         let labels = BTreeMap::from([(key.to_owned(), value.to_owned())]);
         let spec = TaskSpec { labels, ..TaskSpec::new(Run::Probe(Probe::default())) };
         let client = cluster.clients()?.remove(0);
-        eventually("the worker with the rare label", PATIENCE, async || {
-            let workers = client.workers().await.map(|list| list.workers).unwrap_or_default();
-            workers.iter().any(|worker| worker.labels.contains_key(key) && !worker.servers.is_empty())
+        // Before that, a server that it leaves could run its job without asking for it.
+        eventually("the rare worker to be connected to the server that it chose, and to no other", PATIENCE, async || {
+            let servers = client.servers().await.map(|list| list.servers).unwrap_or_default();
+            rare_worker(&client).await.is_some_and(|rare| {
+                let first = preferred(rare.id, servers.iter().map(|server| server.address.as_str())).first().copied();
+                let chosen = servers.iter().filter(|server| Some(server.address.as_str()) == first);
+                rare.servers == chosen.map(|server| server.id).collect::<Vec<_>>()
+            })
         })
         .await?;
         let ids = submit_to_each(cluster, 1, &spec).await?;
@@ -180,14 +188,18 @@ impl Fleet {
         findings.expect(longest <= self.rare_within, || {
             format!("a job with a rare label waited for {longest:.2} s, more than {} s", self.rare_within)
         });
-        let workers = client.workers().await?.workers;
-        let connections =
-            workers.iter().find(|worker| worker.labels.contains_key(key)).map(|worker| worker.servers.len());
-        findings.expect(connections == Some(self.servers), || {
-            format!("the worker with the rare label is connected to {connections:?} servers")
+        let connections = rare_worker(&client).await.map_or(0, |worker| worker.servers.len());
+        findings.expect(connections == self.servers, || {
+            format!("the worker with the rare label is connected to {connections} servers of {}", self.servers)
         });
         Ok(())
     }
+}
+
+/// The only worker that has a label.
+async fn rare_worker(client: &Client) -> Option<WorkerView> {
+    let workers = client.workers().await.map(|list| list.workers).unwrap_or_default();
+    workers.into_iter().find(|worker| !worker.labels.is_empty())
 }
 
 struct EndedJob {
