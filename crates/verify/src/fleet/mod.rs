@@ -14,7 +14,7 @@ use punctual_api::{JobRequest, WorkerView};
 use punctual_client::{Client, Waited};
 use punctual_core::server_choice::preferred;
 use punctual_core::task::{Probe, Run, TaskSpec};
-use punctual_core::{JobId, Timestamp};
+use punctual_core::{JobId, ShardId, Timestamp};
 use tokio::time::Instant;
 
 use self::figures::{idle_cost, least_expected, memory_mib, spread, workers_of_servers};
@@ -29,6 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 const HOSTED_MAX: usize = 500;
 /// Calls at a time.
 const CALLS_MAX: usize = 32;
+const SHARDS_EACH: usize = 5;
 const RARE: &str = "rare=yes";
 
 #[derive(Debug, Clone, Args)]
@@ -56,7 +57,10 @@ pub struct Fleet {
 impl Fleet {
     /// One round in `folder`. An error is a fault of the machine, not of the system.
     pub async fn round(&self, folder: &RunFolder) -> anyhow::Result<Findings> {
-        let shape = Shape::new(self.servers, 0, DatabaseKind::QuickPostgres);
+        let mut shape = Shape::new(self.servers, 0, DatabaseKind::QuickPostgres);
+        // As many shards for each server: of 64 shards, 16 servers take 4 each, and 4 of 20 servers get none.
+        let shards = (self.servers * SHARDS_EACH).min(usize::from(ShardId::COUNT_MAX));
+        shape.settings.push(("PUNCTUAL_SHARDS", shards.to_string()));
         let mut cluster = Cluster::start(shape, folder.clone(), Programs::find()?).await?;
         let mut findings = Findings::default();
         let bare_mib = memory_mib(&cluster).await;
@@ -163,14 +167,19 @@ impl Fleet {
         let spec = TaskSpec { labels, ..TaskSpec::new(Run::Probe(Probe::default())) };
         let client = cluster.clients()?.remove(0);
         // Before that, a server that it leaves could run its job without asking for it.
-        eventually("the rare worker to be connected to the server that it chose, and to no other", PATIENCE, async || {
-            let servers = client.servers().await.map(|list| list.servers).unwrap_or_default();
-            rare_worker(&client).await.is_some_and(|rare| {
-                let first = preferred(rare.id, servers.iter().map(|server| server.address.as_str())).first().copied();
-                let chosen = servers.iter().filter(|server| Some(server.address.as_str()) == first);
-                rare.servers == chosen.map(|server| server.id).collect::<Vec<_>>()
-            })
-        })
+        eventually(
+            "the rare worker to be connected to the server that it chose, and to no other",
+            PATIENCE,
+            async || {
+                let servers = client.servers().await.map(|list| list.servers).unwrap_or_default();
+                rare_worker(&client).await.is_some_and(|rare| {
+                    let first =
+                        preferred(rare.id, servers.iter().map(|server| server.address.as_str())).first().copied();
+                    let chosen = servers.iter().filter(|server| Some(server.address.as_str()) == first);
+                    rare.servers == chosen.map(|server| server.id).collect::<Vec<_>>()
+                })
+            },
+        )
         .await?;
         let ids = submit_to_each(cluster, 1, &spec).await?;
         let ended = wait_for_all(&client, ids).await?;
