@@ -49,7 +49,6 @@ async fn three_servers_do_every_job_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "connections to few servers are off by default until this holds"]
 async fn workers_that_are_connected_to_a_few_servers_run_the_jobs_of_all() {
     let run = Fleet { servers: 6, workers: 24, connections: 2, jobs: 10, seconds: 1, rare_within: 20.0, rounds: 1 };
     let folder = RunFolder::fresh(keep(), "fleet").unwrap();

@@ -19,9 +19,10 @@ pub(super) async fn workers_of_servers(client: &Client) -> Vec<u32> {
 }
 
 pub(super) fn spread(workers: &[u32]) -> String {
-    let (least, most) = (workers.first().copied().unwrap_or(0), workers.last().copied().unwrap_or(0));
+    let at = |place: usize| workers.get(place).copied().unwrap_or(0);
+    let (least, median, most) = (at(0), at(workers.len() / 2), at(workers.len().saturating_sub(1)));
     let sum: u32 = workers.iter().sum();
-    format!("{sum} streams to {} servers, {least} to {most} each", workers.len())
+    format!("{sum} streams to {} servers: {least} (fewest), {median} (median), {most} (most)", workers.len())
 }
 
 /// The fewest workers of a server that the documentation promises.
@@ -42,9 +43,14 @@ pub(super) async fn idle_cost(cluster: &Cluster, seconds: u64) -> String {
         .zip(&after)
         .map(|(before, after)| (after.cpu_us - before.cpu_us) as f64 / wall_us * 100.0)
         .collect();
-    let memory: Vec<f64> = after.iter().map(|stats| stats.rss_bytes as f64 / f64::from(1 << 20)).collect();
-    let mean = |figures: &[f64]| figures.iter().sum::<f64>() / figures.len().max(1) as f64;
-    format!("idle servers: {:.2} % of a core and {:.0} MiB each, on average", mean(&cpu), mean(&memory))
+    let memory = after.iter().map(|stats| stats.rss_bytes as f64 / f64::from(1 << 20));
+    let (memory_sum, memory_most) = memory.fold((0.0, 0.0_f64), |(sum, most), mib| (sum + mib, most.max(mib)));
+    let mean = |sum: f64| sum / after.len().max(1) as f64;
+    format!(
+        "idle servers: {:.2} % of a core and {:.0} MiB each, on average; {memory_most:.0} MiB at most",
+        mean(cpu.iter().sum()),
+        mean(memory_sum)
+    )
 }
 
 pub(super) async fn memory_mib(cluster: &Cluster) -> f64 {

@@ -10,10 +10,11 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use punctual_api::JobRequest;
+use punctual_api::{JobRequest, WorkerView};
 use punctual_client::{Client, Waited};
+use punctual_core::server_choice::preferred;
 use punctual_core::task::{Probe, Run, TaskSpec};
-use punctual_core::{JobId, Timestamp};
+use punctual_core::{JobId, ShardId, Timestamp};
 use tokio::time::Instant;
 
 use self::figures::{idle_cost, least_expected, memory_mib, spread, workers_of_servers};
@@ -28,6 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 const HOSTED_MAX: usize = 500;
 /// Calls at a time.
 const CALLS_MAX: usize = 32;
+const SHARDS_EACH: usize = 5;
 const RARE: &str = "rare=yes";
 
 #[derive(Debug, Clone, Args)]
@@ -55,10 +57,14 @@ pub struct Fleet {
 impl Fleet {
     /// One round in `folder`. An error is a fault of the machine, not of the system.
     pub async fn round(&self, folder: &RunFolder) -> anyhow::Result<Findings> {
-        let shape = Shape::new(self.servers, 0, DatabaseKind::QuickPostgres);
+        let mut shape = Shape::new(self.servers, 0, DatabaseKind::QuickPostgres);
+        // As many shards for each server: of 64 shards, 16 servers take 4 each, and 4 of 20 servers get none.
+        let shards = (self.servers * SHARDS_EACH).min(usize::from(ShardId::COUNT_MAX));
+        shape.settings.push(("PUNCTUAL_SHARDS", shards.to_string()));
         let mut cluster = Cluster::start(shape, folder.clone(), Programs::find()?).await?;
         let mut findings = Findings::default();
         let bare_mib = memory_mib(&cluster).await;
+        eprintln!("  {:.0} MiB for each server before workers connect", bare_mib / self.servers as f64);
         let mut hosts = self.start_workers(&cluster).await?;
         let client = cluster.clients()?.remove(0);
         self.check_spread(&client, self.servers, &mut findings).await;
@@ -88,6 +94,7 @@ impl Fleet {
         })
         .await?;
         eprintln!("  it was back with its share of workers after {:.1?}", begun.elapsed());
+        eprintln!("  {}", spread(&workers_of_servers(&client).await));
         for host in &mut hosts {
             host.ask_to_end();
         }
@@ -159,10 +166,20 @@ impl Fleet {
         let labels = BTreeMap::from([(key.to_owned(), value.to_owned())]);
         let spec = TaskSpec { labels, ..TaskSpec::new(Run::Probe(Probe::default())) };
         let client = cluster.clients()?.remove(0);
-        eventually("the worker with the rare label", PATIENCE, async || {
-            let workers = client.workers().await.map(|list| list.workers).unwrap_or_default();
-            workers.iter().any(|worker| worker.labels.contains_key(key) && !worker.servers.is_empty())
-        })
+        // Before that, a server that it leaves could run its job without asking for it.
+        eventually(
+            "the rare worker to be connected to the server that it chose, and to no other",
+            PATIENCE,
+            async || {
+                let servers = client.servers().await.map(|list| list.servers).unwrap_or_default();
+                rare_worker(&client).await.is_some_and(|rare| {
+                    let first =
+                        preferred(rare.id, servers.iter().map(|server| server.address.as_str())).first().copied();
+                    let chosen = servers.iter().filter(|server| Some(server.address.as_str()) == first);
+                    rare.servers == chosen.map(|server| server.id).collect::<Vec<_>>()
+                })
+            },
+        )
         .await?;
         let ids = submit_to_each(cluster, 1, &spec).await?;
         let ended = wait_for_all(&client, ids).await?;
@@ -180,14 +197,18 @@ impl Fleet {
         findings.expect(longest <= self.rare_within, || {
             format!("a job with a rare label waited for {longest:.2} s, more than {} s", self.rare_within)
         });
-        let workers = client.workers().await?.workers;
-        let connections =
-            workers.iter().find(|worker| worker.labels.contains_key(key)).map(|worker| worker.servers.len());
-        findings.expect(connections == Some(self.servers), || {
-            format!("the worker with the rare label is connected to {connections:?} servers")
+        let connections = rare_worker(&client).await.map_or(0, |worker| worker.servers.len());
+        findings.expect(connections == self.servers, || {
+            format!("the worker with the rare label is connected to {connections} servers of {}", self.servers)
         });
         Ok(())
     }
+}
+
+/// The only worker that has a label.
+async fn rare_worker(client: &Client) -> Option<WorkerView> {
+    let workers = client.workers().await.map(|list| list.workers).unwrap_or_default();
+    workers.into_iter().find(|worker| !worker.labels.is_empty())
 }
 
 struct EndedJob {

@@ -121,16 +121,22 @@ fn a_server_that_is_gone_is_forgotten() {
 }
 
 #[test]
-#[ignore = "connections to few servers are off by default until this holds"]
 fn a_worker_that_reaches_nobody_tries_all_that_it_knows_in_turn_and_drops_none() {
     let configured: Vec<u32> = (0..20).collect();
     let order = order(20);
-    let links: Vec<KnownLink> = order[..MAX].iter().map(|number| down(*number, REPLACED_AFTER)).collect();
-    let survey = Survey { peers: Vec::new(), ..survey(0, &links) };
-    let plan = choice(&configured).plan(&survey, &links);
-    assert_eq!(opened(&plan), order[MAX..].iter().copied().map(url).collect::<Vec<_>>());
-    assert!(plan.open.iter().all(|(_, haste)| *haste == Haste::AtOnce));
-    assert!(plan.close.is_empty());
+    for tried in [MAX, 2 * MAX, 3 * MAX] {
+        let links: Vec<KnownLink> = order[..tried].iter().map(|number| down(*number, REPLACED_AFTER)).collect();
+        let plan = choice(&configured).plan(&survey(0, &links), &links);
+        // Not all at once: after a short outage, a fleet must not connect to every server.
+        let next: Vec<String> = order[tried..tried + MAX].iter().copied().map(url).collect();
+        assert_eq!(opened(&plan), next);
+        assert!(plan.open.iter().all(|(_, haste)| *haste == Haste::AtOnce));
+        assert_eq!(numbers(&plan.retain), order[..tried], "they are still tried");
+        assert!(plan.close.is_empty() && plan.release.is_empty());
+    }
+    let all: Vec<KnownLink> = order.iter().map(|number| down(*number, REPLACED_AFTER)).collect();
+    let plan = choice(&configured).plan(&survey(0, &all), &all);
+    assert_eq!((plan.open.len(), plan.close.len(), plan.retain.len()), (0, 0, 20));
 }
 
 #[test]

@@ -36,7 +36,7 @@ settings! {
         labels: BTreeMap<String, String> = parsed(worker::labels).described("key=value,…"),
             unset("", "What tasks can require of a worker, as key=value separated by commas").flag(WORKER_AND_DEV, "LABELS");
         worker_servers: u32 = number(0, 256),
-            setting("0", "The number of servers that the worker connects to in a larger cluster; 0 for all")
+            setting("5", "The number of servers that the worker connects to in a larger cluster; 0 for all")
                 .flag(WORKER, "N");
         join: Option<String> = text().or_none(),
             unset("", "A file with a join token, for a worker on another host than the servers; needed once")
