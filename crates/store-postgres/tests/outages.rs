@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use common::Database;
 use futures_util::future::join_all;
-use punctual_core::shard::write::SharedBatch;
+use punctual_core::shard::write::{SharedBatch, Void};
 use punctual_core::{ShardId, Span};
 use punctual_local_postgres::{Postgres, Settings};
 use punctual_store::{
     Applied, Filter, FoundRow, JobReads, Leases, Order, Owned, Result, Store, StoreError, StoreFault, Submitted,
-    Transitions, Void,
+    Transitions,
 };
 use punctual_store_postgres::{Options, PostgresStore};
 use punctual_store_tests::fixture::*;
