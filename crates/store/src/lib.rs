@@ -22,6 +22,7 @@ mod members;
 mod migrations;
 mod namespaces;
 mod notices;
+mod requesters;
 mod schedules;
 mod secrets;
 mod tasks;
@@ -72,6 +73,9 @@ pub use notices::{
     Ailing, DeliveryRow, Dispatch, Dispatched, Notices, RULES_MAX, RuleChange, RuleDeletion, RuleRow, RuleUpdate,
     WaitingNotice,
 };
+pub use requesters::{
+    JOB_ACTIONS_MAX, JobAction, JobActionKind, REQUESTERS_MAX, Requester, RequesterId, Requesters,
+};
 pub use schedules::{
     CalendarDeletion, CalendarUpdate, LoadedRow, OccurrenceFilter, ScheduleFilter, Schedules, ShardSchedules,
 };
@@ -95,6 +99,7 @@ pub trait Store:
     + Identities
     + Submit
     + JobReads
+    + Requesters
     + Leases
     + Members
     + Audit

@@ -22,14 +22,14 @@ use punctual_store::{
     AuditAppended, AuditBatch, AuditEnds, AuditPlace, AuditRow, Authorities, AuthorityRow, BackfillRow, BackfillRun,
     BackfillStep, Backfilled, Backfills, CalendarDeletion, CalendarUpdate, ChunkMarks, ClusterSecret, CreatedArtifact,
     DeliveryRow, Dispatch, Dispatched, DueWindow, DutyLease, Enrolment, EnrolmentChanges, Enrolments, Filter,
-    FinishedJob, FoundRow, HotJob, IdempotencyKey, Identities, IdentityChanges, IdentityId, Interned, JobPages,
-    JobReads, JobRecord, JoinRequest, JoinTokenRow, Joined, KeptLog, KeyChange, KeyRow, LateOutcome, Lease, Leases,
-    LoadPage, LoadedRow, LogArchive, LogChunk, LogPiece, Logs, Member, Members, NamespaceChange, NamespaceDeletion,
-    Namespaces, NewArtifact, Notices, OccurrenceFilter, OpenStarts, Order, Owned, Page, Position, RerunRecord, Result,
-    Retention, RootKeyId, RuleChange, RuleDeletion, RuleRow, ScheduleFilter, Schedules, SealedKey, SecretChange,
-    SecretRow, Secrets, SeenMember, SeenWorker, SeenWorkers, SessionChange, SessionRow, ShardSchedules, Stepped, Store,
-    StoreError, Submission, Submit, Submitted, TaskChange, Tasks, Transitions, UserChange, UserRow, UserSessions, Uses,
-    WaitingNotice, WholeLog,
+    FinishedJob, FoundRow, HotJob, IdempotencyKey, Identities, IdentityChanges, IdentityId, Interned, JobAction,
+    JobPages, JobReads, JobRecord, JoinRequest, JoinTokenRow, Joined, KeptLog, KeyChange, KeyRow, LateOutcome, Lease,
+    Leases, LoadPage, LoadedRow, LogArchive, LogChunk, LogPiece, Logs, Member, Members, NamespaceChange,
+    NamespaceDeletion, Namespaces, NewArtifact, Notices, OccurrenceFilter, OpenStarts, Order, Owned, Page, Position,
+    Requester, RequesterId, Requesters, RerunRecord, Result, Retention, RootKeyId, RuleChange, RuleDeletion, RuleRow,
+    ScheduleFilter, Schedules, SealedKey, SecretChange, SecretRow, Secrets, SeenMember, SeenWorker, SeenWorkers,
+    SessionChange, SessionRow, ShardSchedules, Stepped, Store, StoreError, Submission, Submit, Submitted, TaskChange,
+    Tasks, Transitions, UserChange, UserRow, UserSessions, Uses, WaitingNotice, WholeLog,
 };
 use punctual_store_tests::model::ModelStore;
 use tokio::sync::watch;
@@ -230,6 +230,12 @@ under_weather! {
     Submit {
         submit(submission: Submission) -> Submitted;
         idempotent_answer(key: IdempotencyKey, fingerprint: [u8; 32], now: Timestamp) -> Option<Submitted>;
+    }
+    Requesters {
+        requester_id(requester: Requester) -> RequesterId;
+        requesters(ids: Vec<RequesterId>) -> Vec<(RequesterId, Requester)>;
+        keep_job_action(action: JobAction) -> ();
+        job_actions(job: JobId) -> Vec<JobAction>;
     }
     JobReads {
         job(id: JobId) -> Option<JobRecord>;

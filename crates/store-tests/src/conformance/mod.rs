@@ -23,6 +23,7 @@ mod logs;
 mod members;
 mod namespaces;
 mod notices;
+mod requesters;
 mod requeues;
 mod retention;
 mod rules;
@@ -81,6 +82,12 @@ cases! { ($)
         a_job_is_in_the_namespace_of_its_task,
         a_list_of_one_namespace_never_shows_the_jobs_of_another,
         a_job_stays_in_its_namespace_whatever_becomes_of_it,
+    }
+    requesters {
+        a_requester_has_one_number_for_ever,
+        a_job_keeps_its_requester_whatever_becomes_of_it,
+        commands_on_a_job_are_on_record_as_long_as_the_job,
+        a_task_says_who_made_it_and_who_changed_it,
     }
     enrolments {
         a_join_token_reads_back_as_it_was_added,
