@@ -42,7 +42,7 @@ pub use artifacts::{
 pub use audit::{AUDIT_ROWS_MAX, Audit, AuditAppended, AuditBatch, AuditEnds, AuditPlace, AuditRow};
 pub use authorities::{Authorities, AuthorityRow};
 pub use backfills::{
-    BACKFILLS_MAX, BackfillProgress, BackfillRow, BackfillRun, BackfillState, BackfillStep, Backfilled, Backfills,
+    BACKFILLS_MAX, BACKFILLS_OF_ALL_MAX, BackfillProgress, BackfillRow, BackfillRun, BackfillState, BackfillStep, Backfilled, Backfills,
     Stepped,
 };
 pub use enrolments::{
@@ -70,7 +70,7 @@ pub use namespaces::{
     NamespaceRow, Namespaces,
 };
 pub use notices::{
-    Ailing, DeliveryRow, Dispatch, Dispatched, Notices, RULES_MAX, RuleChange, RuleDeletion, RuleRow, RuleUpdate,
+    Ailing, DeliveryRow, Dispatch, Dispatched, Notices, RULES_MAX, RULES_OF_ALL_MAX, RuleChange, RuleDeletion, RuleRow, RuleUpdate,
     WaitingNotice,
 };
 pub use requesters::{

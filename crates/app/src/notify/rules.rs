@@ -11,7 +11,7 @@ use punctual_core::notice::{Channel, RuleSpec};
 use punctual_core::run::Slack;
 use punctual_core::schedule::By;
 use punctual_core::shard::event::Command;
-use punctual_store::{Dispatch, Dispatched, JobRecord, RULES_MAX, RuleChange, RuleDeletion, RuleRow};
+use punctual_store::{Dispatch, Dispatched, JobRecord, RULES_MAX, RULES_OF_ALL_MAX, RuleChange, RuleDeletion, RuleRow};
 
 use super::deliver::{MessageDelivery, sending_spec};
 use super::messages::UNSENT_MAX;
@@ -114,7 +114,10 @@ impl App {
                 Err(when.refusal(WHAT, name, Some(revision).filter(|revision| *revision > 0)))
             }
             RuleChange::Full => {
-                let detail = format!("there are {RULES_MAX} notification rules, the most there may be");
+                let detail = format!(
+                    "there are too many notification rules: {RULES_MAX} may be in a namespace, and {RULES_OF_ALL_MAX} in the \
+                     cluster"
+                );
                 Err(AppError::new(ErrorKind::TooManyNotifications, detail)
                     .hint("delete those that nobody needs; one rule may name up to 100 tasks"))
             }
