@@ -50,7 +50,8 @@ pub use calendar::{
 };
 pub use definition::{JobNotification, LateOutcome, RetryCount, TaskDefinition};
 pub use enrolment::{
-    CreatedWorkerToken, EnrolmentList, EnrolmentQuery, EnrolmentView, WorkerToken, WorkerTokenList, WorkerTokenRequest,
+    CreatedWorkerToken, EnrolmentList, EnrolmentQuery, EnrolmentView, WorkerEdit, WorkerToken, WorkerTokenList,
+    WorkerTokenRequest,
 };
 pub use error::{ErrorKind, FieldCode, FieldError, Problem};
 pub use event::JobChange;

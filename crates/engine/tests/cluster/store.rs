@@ -284,6 +284,8 @@ under_weather! {
         revoke_join_token(id: JoinTokenId, at: Timestamp) -> bool;
         enrol(request: JoinRequest) -> Joined;
         renew_enrolment(id: EnrolmentId, now: Timestamp, expires_at: Timestamp) -> Option<Enrolment>;
+        set_worker_namespaces(id: EnrolmentId, namespaces: Vec<String>) -> Option<Enrolment>;
+        set_token_namespaces(id: JoinTokenId, namespaces: Vec<String>) -> Option<JoinTokenRow>;
         revoke_enrolment(id: EnrolmentId, at: Timestamp) -> bool;
         enrolments_changed(after: u64, limit: usize) -> EnrolmentChanges;
     }

@@ -98,6 +98,7 @@ cases! { ($)
         a_revoked_worker_is_not_renewed,
         changes_of_enrolments_are_read_in_their_order,
         what_ended_long_ago_makes_room_for_what_is_new,
+        the_namespaces_of_workers_change_with_a_revision_of_their_own,
     }
     submits {
         a_submitted_job_can_be_found_loaded_and_shown,
