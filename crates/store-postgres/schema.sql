@@ -195,6 +195,7 @@ TABLE history PARTITION BY RANGE (finished_at)
     log_bytes bigint
     source bytea
     namespace integer
+    requester integer
 CREATE INDEX history_early ON ONLY public.history USING btree (finished_at, id) WHERE early
 CREATE INDEX history_namespace ON ONLY public.history USING btree (namespace, id) WHERE (namespace IS NOT NULL)
 CREATE INDEX history_task ON ONLY public.history USING btree (task, id)
@@ -282,6 +283,7 @@ TABLE job WITH (autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_threshold
     late_from bigint
     give_backs text
     namespace integer
+    requester integer
 CREATE INDEX job_given_back ON public.job USING btree (late_from, id) WHERE (late_from IS NOT NULL)
 CREATE INDEX job_moved ON public.job USING btree (id) WHERE moved
 CREATE INDEX job_namespace ON public.job USING btree (namespace, id) WHERE (namespace IS NOT NULL)
@@ -289,6 +291,13 @@ CREATE UNIQUE INDEX job_pkey ON public.job USING btree (shard, due_at, id)
 CREATE INDEX job_tracing ON public.job USING btree (tracing_id, id) WHERE (tracing_id IS NOT NULL)
 CREATE INDEX job_tracked ON public.job USING btree (shard, id) WHERE (source >= '\x80'::bytea)
 CREATE INDEX job_urgent ON public.job USING btree (shard, due_at, id) WHERE (priority > 0)
+
+TABLE job_action
+    job uuid NOT NULL
+    at bigint NOT NULL
+    requester integer NOT NULL
+    kind smallint NOT NULL
+CREATE UNIQUE INDEX job_action_pkey ON public.job_action USING btree (job, at)
 
 TABLE join_token
     id uuid NOT NULL
@@ -401,8 +410,17 @@ TABLE occurrence PARTITION BY RANGE (at)
     marks smallint NOT NULL
     reason text
     started_at bigint
+    requested_by text
 CREATE UNIQUE INDEX occurrence_pkey ON ONLY public.occurrence USING btree (schedule, at)
 CREATE INDEX occurrence_queued ON ONLY public.occurrence USING btree (shard, schedule, at) WHERE (verdict = 2)
+
+TABLE requester
+    id integer NOT NULL
+    person bigint NOT NULL
+    kind text NOT NULL COLLATE C
+    name text NOT NULL COLLATE C
+CREATE UNIQUE INDEX requester_name ON public.requester USING btree (name, kind, person)
+CREATE UNIQUE INDEX requester_pkey ON public.requester USING btree (id)
 
 TABLE rerun
     job uuid NOT NULL
@@ -513,6 +531,8 @@ TABLE task
     artifact uuid
     waits boolean NOT NULL
     namespace integer NOT NULL
+    created_by text
+    changed_by text
 CREATE INDEX task_artifact ON public.task USING btree (artifact, id) WHERE (artifact IS NOT NULL)
 CREATE UNIQUE INDEX task_digest_key ON public.task USING btree (namespace, digest) WHERE (digest IS NOT NULL)
 CREATE UNIQUE INDEX task_id_key ON public.task USING btree (id)

@@ -211,7 +211,7 @@ CREATE TABLE history (
     reason        TEXT,
     output        BLOB,
     input         BLOB
-, details TEXT, log_path TEXT, log_bytes INTEGER, source BLOB, namespace INTEGER) STRICT, WITHOUT ROWID;
+, details TEXT, log_path TEXT, log_bytes INTEGER, source BLOB, namespace INTEGER, requester INTEGER) STRICT, WITHOUT ROWID;
 
 CREATE INDEX history_task ON history (task, id);
 
@@ -311,7 +311,7 @@ CREATE TABLE job (
     priority      INTEGER NOT NULL,
     submitted_at  INTEGER NOT NULL,
     tracing_id    TEXT,
-    input         BLOB, source BLOB, give_backs TEXT, late_from INTEGER, namespace INTEGER,
+    input         BLOB, source BLOB, give_backs TEXT, late_from INTEGER, namespace INTEGER, requester INTEGER,
     PRIMARY KEY (shard, due_at, id)
 ) STRICT, WITHOUT ROWID;
 
@@ -326,6 +326,14 @@ CREATE INDEX job_given_back ON job (late_from, id) WHERE late_from IS NOT NULL;
 CREATE INDEX job_tracing ON job (tracing_id, id) WHERE tracing_id IS NOT NULL;
 
 CREATE INDEX job_namespace ON job (namespace, id) WHERE namespace IS NOT NULL;
+
+CREATE TABLE job_action (
+    job       BLOB NOT NULL,
+    at        INTEGER NOT NULL,
+    kind      INTEGER NOT NULL,
+    requester INTEGER NOT NULL,
+    PRIMARY KEY (job, at)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE join_token (
     id            BLOB NOT NULL PRIMARY KEY,
@@ -435,13 +443,23 @@ CREATE TABLE occurrence (
     marks      INTEGER NOT NULL,
     count      INTEGER NOT NULL,
     job        BLOB,
-    reason     TEXT, started_at INTEGER,
+    reason     TEXT, started_at INTEGER, requested_by TEXT,
     PRIMARY KEY (schedule, at)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX occurrence_queued ON occurrence (shard, schedule, at) WHERE verdict = 2;
 
 CREATE INDEX occurrence_decided ON occurrence (at) WHERE verdict <> 2;
+
+CREATE TABLE requester (
+    id        INTEGER PRIMARY KEY,
+    kind      TEXT NOT NULL,
+    name      TEXT NOT NULL,
+    -- The person behind it, or 0.
+    person    INTEGER NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX requester_name ON requester (name, kind, person);
 
 CREATE TABLE rerun (
     job          BLOB NOT NULL,
@@ -571,7 +589,7 @@ CREATE TABLE "task" (
     used_until INTEGER NOT NULL,
     artifact   BLOB,
     waits      INTEGER NOT NULL
-) STRICT;
+, created_by TEXT, changed_by TEXT) STRICT;
 
 CREATE UNIQUE INDEX task_live_name ON task (namespace, name) WHERE deleted = 0 AND name IS NOT NULL;
 

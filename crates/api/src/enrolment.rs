@@ -124,3 +124,12 @@ pub struct EnrolmentQuery {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cursor: Option<String>,
 }
+
+/// `PATCH /v1/worker-enrolments/{id}` and `PATCH /v1/worker-tokens/{id}`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkerEdit {
+    /// The namespaces whose jobs the worker runs from now on: 1 to 256.
+    #[schema(min_items = 1, max_items = 256)]
+    pub namespaces: Vec<String>,
+}

@@ -62,6 +62,9 @@ pub struct Job {
     pub priority: Priority,
     #[schema(value_type = String, format = DateTime)]
     pub submitted_at: Timestamp,
+    /// Who asked for it; absent for jobs of before this was recorded.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub submitted_by: Option<Requester>,
     /// The time that was asked for. It never changes.
     #[schema(value_type = String, format = DateTime)]
     pub scheduled_at: Timestamp,
@@ -91,6 +94,9 @@ pub struct Job {
     /// When somebody had it run again after it had finished, the first time first.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub reruns: Vec<Rerun>,
+    /// The commands on it, the earliest first; the latest 100.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub actions: Vec<JobAction>,
     /// Outcomes that came too late to count, in order of attempt.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub late_outcomes: Vec<LateOutcome>,
@@ -103,6 +109,29 @@ pub struct Job {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(value_type = Value, required = false)]
     pub output: Option<Box<RawValue>>,
+}
+
+/// Who asked for something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Requester {
+    /// `person`, `key`, `local_user`, `cluster_token`, `worker` or `server`; and `schedule` and `notification_rule`, which make
+    /// jobs by themselves.
+    #[schema(example = "person")]
+    pub kind: String,
+    /// As records show it.
+    #[schema(example = "user:ana")]
+    pub name: String,
+}
+
+/// A command on a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct JobAction {
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
+    /// `cancel`, `delete`, `retry` or `run`.
+    #[schema(example = "cancel")]
+    pub action: String,
+    pub by: Requester,
 }
 
 /// A finished job was made eligible again.

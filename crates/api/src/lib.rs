@@ -50,7 +50,8 @@ pub use calendar::{
 };
 pub use definition::{JobNotification, LateOutcome, RetryCount, TaskDefinition};
 pub use enrolment::{
-    CreatedWorkerToken, EnrolmentList, EnrolmentQuery, EnrolmentView, WorkerToken, WorkerTokenList, WorkerTokenRequest,
+    CreatedWorkerToken, EnrolmentList, EnrolmentQuery, EnrolmentView, WorkerEdit, WorkerToken, WorkerTokenList,
+    WorkerTokenRequest,
 };
 pub use error::{ErrorKind, FieldCode, FieldError, Problem};
 pub use event::JobChange;
@@ -60,7 +61,7 @@ pub use identity::{
     KeyCreated, KeyList, KeyRequest, KeyState, KeyView, LoginRequest, OpenIdAccount, PasswordRequest, RotateRequest,
     SecretText, SessionCreated, SessionList, SessionView, UserEdit, UserList, UserRequest, UserView, Whoami,
 };
-pub use job::{Answered, Job, JobSchedule, Rerun, TaskRef};
+pub use job::{Answered, Job, JobAction, JobSchedule, Requester, Rerun, TaskRef};
 pub use job_list::{JobList, JobSummary, ListQuery};
 pub use misfit::{Misfit, not_json};
 pub use namespace::{NAMESPACE_HEADER, NamespaceEdit, NamespaceList, NamespaceRequest, NamespaceView};

@@ -60,10 +60,17 @@ pub struct NotificationRequest {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EmailChannel {
-    #[schema(min_items = 1, example = json!(["ops@example.com"]))]
+    /// At least one, unless `requester` is true.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    #[schema(example = json!(["ops@example.com"]))]
     pub to: Vec<String>,
+    /// Copies of the message to `to`.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub cc: Vec<String>,
+    /// Everybody who asked for a job that a message is about gets a message of their own, with their jobs alone: whoever
+    /// submitted the job or asked for the run; of a planned run, who made the schedule. Of a key, its owner.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub requester: bool,
 }
 
 /// A message to a Slack incoming webhook.

@@ -46,6 +46,10 @@ pub struct OccurrenceView {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(schema_with = schema::job_id, required = false)]
     pub job: Option<JobId>,
+    /// Who asked for it, if it was not planned.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(example = "user:ana")]
+    pub requested_by: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     #[schema(schema_with = schema::marks, required = false)]
     pub marks: Vec<String>,

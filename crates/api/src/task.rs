@@ -27,6 +27,14 @@ pub struct TaskView {
     pub created_at: Timestamp,
     #[schema(value_type = String, format = DateTime)]
     pub updated_at: Timestamp,
+    /// Absent for tasks of before this was recorded.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(example = "user:ana")]
+    pub created_by: Option<String>,
+    /// Who changed the definition last.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(example = "user:ana")]
+    pub changed_by: Option<String>,
     pub spec: TaskSpec,
     /// The artifact that has not arrived; until then none of its jobs starts.
     #[serde(skip_serializing_if = "Option::is_none", default)]

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use punctual_api::{JobNotification, JobSchedule, LateOutcome, RetryCount, TaskDefinition};
+use punctual_api::{JobAction, JobNotification, JobSchedule, LateOutcome, Requester, RetryCount, TaskDefinition};
 use punctual_core::attempt::AttemptRecord;
 use punctual_core::namespace::NamespaceId;
 use punctual_core::task::Task;
@@ -31,6 +31,8 @@ pub(crate) struct Facts {
     pub(crate) late_outcomes: Vec<LateOutcome>,
     /// Those that ran its attempts.
     pub(crate) workers: HashMap<WorkerId, SeenWorker>,
+    pub(crate) submitted_by: Option<Requester>,
+    pub(crate) actions: Vec<JobAction>,
 }
 
 impl App {
@@ -70,13 +72,15 @@ impl App {
         let of_attempts = attempts.iter().map(|attempt| attempt.worker);
         let of_late = late.iter().map(|late| late.worker);
         let workers = self.workers_known(of_attempts.chain(of_late).chain(running.map(|view| view.worker))).await;
+        let rule = task.and_then(|task| delivered_rule(tracing_id, task));
+        let (submitted_by, actions) = self.people_of_job(id, record, source, rule, &titles).await?;
         Ok(Facts {
             title,
             schedule: source.map(|source| job_schedule(source, &titles)),
             definition: task.map(|task| definition::view(task, last_start)),
             retries: retries.map(|(retries, _)| retries),
             node_retries: retries.map(|(_, node_retries)| node_retries),
-            notification: match task.and_then(|task| delivered_rule(tracing_id, task)) {
+            notification: match rule {
                 Some(rule) => Some(self.notification_of(jobs::namespace_of(record), id, rule).await?),
                 None => None,
             },
@@ -86,6 +90,8 @@ impl App {
                 .map(|late| late_view(late, &workers))
                 .collect(),
             workers,
+            submitted_by,
+            actions,
         })
     }
 

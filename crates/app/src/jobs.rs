@@ -11,7 +11,7 @@ use punctual_core::shard::event::{Command, Refusal, Reply};
 use punctual_core::shard::{Answer, Ask, LiveView};
 use punctual_core::task::Task;
 use punctual_core::{JobId, JobState, ServerId, Span, TaskId, Timestamp, WorkerId};
-use punctual_store::{Artifact, FoundRow, HotJob, JobRecord, RerunRecord, SeenWorker};
+use punctual_store::{Artifact, FoundRow, HotJob, JobActionKind, JobRecord, RerunRecord, SeenWorker};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
@@ -75,11 +75,21 @@ impl App {
             }
             _ => None,
         };
-        let Facts { title, schedule, definition, retries, node_retries, notification, late_outcomes, workers: known } =
-            about;
+        let Facts {
+            title,
+            schedule,
+            definition,
+            retries,
+            node_retries,
+            notification,
+            late_outcomes,
+            workers: known,
+            submitted_by,
+            actions,
+        } = about;
         let late_by = late_by(id, ended, &live);
         Ok(match record {
-            JobRecord::Hot { job, input, attempts } => {
+            JobRecord::Hot { job, input, attempts, requester: _ } => {
                 // The attempt that ran when the owner was asked may have ended since, and is on record then.
                 let has_ended =
                     matches!(&live, Live::Running { view, .. } if view.attempt != job.counters.next_attempt);
@@ -124,6 +134,7 @@ impl App {
                     explanation,
                     priority: job.priority,
                     submitted_at: job.submitted_at,
+                    submitted_by,
                     scheduled_at: id.due_at(),
                     due_at: job.key.due_at,
                     finished_at: None,
@@ -134,12 +145,13 @@ impl App {
                     attempt_count,
                     attempts,
                     reruns,
+                    actions,
                     reason: job.give_backs.and_then(|all| Some(all.last?.reason)),
                     input: input.and_then(raw_json),
                     output: None,
                 }
             }
-            JobRecord::Finished { job, input, output, attempts } => Job {
+            JobRecord::Finished { job, input, output, attempts, requester: _ } => Job {
                 id,
                 title,
                 task: task_ref(task_id, task.as_deref()),
@@ -154,6 +166,7 @@ impl App {
                 explanation: explain::finished(&job),
                 priority: job.priority,
                 submitted_at: job.submitted_at,
+                submitted_by,
                 scheduled_at: id.due_at(),
                 due_at: job.due_at,
                 finished_at: Some(job.finished_at),
@@ -164,6 +177,7 @@ impl App {
                 attempt_count: job.counters.next_attempt.0.saturating_sub(1),
                 attempts: attempts.iter().map(|attempt| self.attempt_view(attempt, &known)).collect(),
                 reruns,
+                actions,
                 reason: job.reason,
                 input: input.and_then(raw_json),
                 output: output.and_then(raw_json),
@@ -198,13 +212,13 @@ impl App {
     /// Removes a job that has not started; it never will.
     pub async fn delete_job(&self, by: &By<ControlJobs>, id: JobId) -> Result<Answered> {
         self.check_job(by, id).await?;
-        self.command(id, Command::Delete).await
+        self.command_by(by, id, Command::Delete, JobActionKind::Delete).await
     }
 
     /// Ends a job: at once if it waits; by asking its worker if it runs.
     pub async fn cancel_job(&self, by: &By<ControlJobs>, id: JobId) -> Result<Answered> {
         self.check_job(by, id).await?;
-        self.command(id, Command::Cancel).await
+        self.command_by(by, id, Command::Cancel, JobActionKind::Cancel).await
     }
 
     /// Makes a finished job eligible again.
@@ -215,13 +229,13 @@ impl App {
             FoundRow::Finished { counters, .. } => Command::RerunOnce(counters.next_attempt),
             FoundRow::Hot(_) | FoundRow::Absent => Command::Rerun,
         };
-        self.command(id, command).await
+        self.command_by(by, id, command, JobActionKind::Retry).await
     }
 
     /// Starts a waiting job now.
     pub async fn run_job_now(&self, by: &By<ControlJobs>, id: JobId) -> Result<Answered> {
         self.check_job(by, id).await?;
-        self.command(id, Command::RunNow).await
+        self.command_by(by, id, Command::RunNow, JobActionKind::RunNow).await
     }
 
     /// For whoever has found that the job is theirs.

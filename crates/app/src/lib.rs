@@ -41,6 +41,7 @@ mod principal;
 pub mod rates;
 mod ready;
 mod replays;
+mod requesters;
 mod route;
 mod schedules;
 mod seal;
@@ -148,6 +149,7 @@ struct Inner {
     clock: Clock,
     random: Random,
     names: NameCache,
+    requesters: requesters::RequesterNumbers,
     /// Of schedules and programs, for titles.
     schedule_names: title::Names<ScheduleId>,
     programs: title::Names<ArtifactId>,
@@ -307,6 +309,7 @@ impl App {
             clock,
             random,
             names: NameCache::default(),
+            requesters: requesters::RequesterNumbers::default(),
             schedule_names: title::Names::default(),
             programs: title::Names::default(),
             workers_seen: placement::Seen::default(),

@@ -135,6 +135,14 @@ impl Principal {
         self.credential.as_deref()
     }
 
+    pub(crate) fn shared_name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
+    }
+
+    pub(crate) fn shared_credential(&self) -> Option<Arc<str>> {
+        self.credential.clone()
+    }
+
     /// What it may do in its namespace, and for the cluster.
     pub fn rights(&self) -> Rights {
         self.rights

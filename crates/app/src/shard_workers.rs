@@ -133,6 +133,8 @@ mod tests {
             updated_at: Timestamp::EPOCH,
             spec: TaskSpec { labels, ..TaskSpec::new(Run::Probe(Probe::default())) },
             waits_for: None,
+            created_by: None,
+            changed_by: None,
         }
     }
 

@@ -12,7 +12,9 @@ use punctual_core::namespace::NamespaceId;
 use punctual_core::shard::event::Loaded;
 use punctual_core::task::{Task, TaskSpec};
 use punctual_core::{Counters, JobId, JobKey, JobRow, ShardId, Span, Timestamp};
-use punctual_store::{FoundRow, IdempotencyKey, IdempotentAnswer, Interned, NewJob, Submission, Submitted};
+use punctual_store::{
+    FoundRow, IdempotencyKey, IdempotentAnswer, Interned, NewJob, RequesterId, Submission, Submitted,
+};
 use sha2::{Digest, Sha256};
 
 use crate::faults::each;
@@ -143,8 +145,9 @@ impl App {
             self.check_secrets(by.namespace(), spec, &format!("{}/inline", under(place))).await?;
         }
         let tasks = self.resolve_tasks(by.namespace(), &wanted, under).await?;
+        let requester = self.requester_of(by.principal()).await?;
         let now = self.now();
-        let jobs = self.build(requests, &tasks, now);
+        let jobs = self.build(requests, &tasks, requester, now);
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
         let idempotency = keyed.map(|keyed| keyed.answer(&ids, now));
         let hint = near_future(&jobs, &tasks, now);
@@ -282,7 +285,13 @@ impl App {
         Ok(())
     }
 
-    fn build(&self, requests: Vec<JobRequest>, tasks: &[Arc<Task>], now: Timestamp) -> Vec<NewJob> {
+    fn build(
+        &self,
+        requests: Vec<JobRequest>,
+        tasks: &[Arc<Task>],
+        requester: RequesterId,
+        now: Timestamp,
+    ) -> Vec<NewJob> {
         let shards = self.shards_for_new_jobs();
         let turns = requests.len().div_ceil(JOBS_PER_SHARD_TURN) as u64;
         let first_turn = self.0.shard_turn.fetch_add(turns, Ordering::Relaxed);
@@ -301,6 +310,7 @@ impl App {
                 submitted_at: now,
                 tracing_id: request.tracing_id,
                 source: None,
+                requester: Some(requester),
                 input: request.input.map(|json| Bytes::from(Box::<str>::from(json).into_string())),
             }
         };

@@ -77,7 +77,7 @@ impl App {
         task_rights::check(by, &spec)?;
         by.changes(&name);
         self.check_secrets(by.namespace(), &spec, "/spec").await?;
-        let task = self.new_task(by.namespace(), Some(name.clone()), spec);
+        let task = made_by(by, self.new_task(by.namespace(), Some(name.clone()), spec));
         match self.0.store.create_task(task.clone()).await? {
             TaskChange::Done => Ok(view(&*self.adopt_task(task).await?)),
             TaskChange::Unfit(artifact, unfit) => {
@@ -109,7 +109,7 @@ impl App {
         for _ in 0..8 {
             let Some(known) = self.0.store.task_by_name(by.namespace(), &name).await? else {
                 when.check(WHAT, &name, None)?;
-                let task = self.new_task(by.namespace(), Some(name.clone()), spec.clone());
+                let task = made_by(by, self.new_task(by.namespace(), Some(name.clone()), spec.clone()));
                 match self.0.store.create_task(task.clone()).await? {
                     TaskChange::Done => return Ok((view(&*self.adopt_task(task).await?), Defined::Created)),
                     TaskChange::Unfit(artifact, unfit) => {
@@ -121,7 +121,8 @@ impl App {
             };
             when.check(WHAT, &name, Some(known.revision))?;
             by.was(described(&known));
-            let task = Task { revision: known.revision + 1, updated_at: self.now(), spec: spec.clone(), ..known };
+            let (revision, changed_by) = (known.revision + 1, Some(by.who().into()));
+            let task = Task { revision, updated_at: self.now(), spec: spec.clone(), changed_by, ..known };
             match self.0.store.update_task(task.clone()).await? {
                 TaskChange::Done => {
                     let task = self.adopt_task(task).await?;
@@ -224,6 +225,8 @@ impl App {
             updated_at: now,
             spec,
             waits_for: None,
+            created_by: None,
+            changed_by: None,
         }
     }
 
@@ -310,6 +313,10 @@ fn described(task: &Task) -> String {
     format!("revision {}, {}, queue {}", task.revision, task.spec.run.kind(), task.spec.queue)
 }
 
+fn made_by(by: &By<EditTasks>, task: Task) -> Task {
+    Task { created_by: Some(by.who().into()), changed_by: Some(by.who().into()), ..task }
+}
+
 fn not_found(name: &str) -> AppError {
     let shown: String = name.chars().take(limits::NAME_CHARS_MAX).collect();
     AppError::new(ErrorKind::TaskNotFound, format!("there is no task named {shown}"))
@@ -323,6 +330,8 @@ fn view(task: &Task) -> TaskView {
         revision: task.revision,
         created_at: task.created_at,
         updated_at: task.updated_at,
+        created_by: task.created_by.as_deref().map(str::to_owned),
+        changed_by: task.changed_by.as_deref().map(str::to_owned),
         spec: task.spec.clone(),
         waits_for: task.waits_for,
         warnings: plain_credentials(&task.spec),

@@ -1,6 +1,9 @@
 //! Workers on other hosts: join tokens, and the workers that joined.
 
-use punctual_api::{CreatedWorkerToken, EnrolmentList, EnrolmentQuery, WorkerTokenList, WorkerTokenRequest};
+use punctual_api::{
+    CreatedWorkerToken, EnrolmentList, EnrolmentQuery, EnrolmentView, WorkerEdit, WorkerToken, WorkerTokenList,
+    WorkerTokenRequest,
+};
 use punctual_core::{EnrolmentId, JoinTokenId};
 use reqwest::Method;
 
@@ -28,6 +31,18 @@ impl Client {
     /// The workers that joined, the oldest first.
     pub async fn enrolments(&self, query: &EnrolmentQuery) -> Result<EnrolmentList, ClientError> {
         self.ask(self.get(with_query(self.at(["v1", "worker-enrolments"]), query)), Repeat::Safe).await
+    }
+
+    /// Changes the namespaces of all workers that joined with a token, and of those that will.
+    pub async fn edit_worker_token(&self, id: JoinTokenId, edit: &WorkerEdit) -> Result<WorkerToken, ClientError> {
+        let url = self.at(["v1", "worker-tokens", &id.to_string()]);
+        self.ask(self.request(Method::PATCH, url).json(edit), Repeat::Safe).await
+    }
+
+    /// Changes the namespaces whose jobs a worker runs.
+    pub async fn edit_worker(&self, id: EnrolmentId, edit: &WorkerEdit) -> Result<EnrolmentView, ClientError> {
+        let url = self.at(["v1", "worker-enrolments", &id.to_string()]);
+        self.ask(self.request(Method::PATCH, url).json(edit), Repeat::Safe).await
     }
 
     /// Cuts a worker off.

@@ -58,6 +58,8 @@ fn load(count: u64, expression: Expression, dates: usize) -> (Owner, usize) {
         updated_at: now,
         spec: TaskSpec::new(Run::Probe(Probe::default())),
         waits_for: None,
+        created_by: None,
+        changed_by: None,
     });
     let calendars = calendars(dates);
     let mut plans: HashMap<String, Arc<Plan>> = HashMap::new();

@@ -30,6 +30,12 @@ pub struct Task {
     /// store sets and clears it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<ArtifactId>,
+    /// Who defined it, and who changed it last, as records show them. `None` for the task of a one-off job, and for what was
+    /// stored before this was recorded.
+    #[serde(default, skip)]
+    pub created_by: Option<Box<str>>,
+    #[serde(default, skip)]
+    pub changed_by: Option<Box<str>>,
 }
 
 /// What a user writes down.

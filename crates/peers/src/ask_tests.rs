@@ -112,6 +112,8 @@ fn what_an_agent_is_to_run_survives_the_wire() {
         updated_at: Timestamp::EPOCH,
         spec: punctual_core::task::TaskSpec::new(run),
         waits_for: None,
+        created_by: None,
+        changed_by: None,
     };
     let run = punctual_core::schedule::ScheduledRun {
         schedule: schedule(),

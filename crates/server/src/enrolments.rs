@@ -3,7 +3,10 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use punctual_api::{CreatedWorkerToken, EnrolmentList, EnrolmentQuery, WorkerTokenList, WorkerTokenRequest};
+use punctual_api::{
+    CreatedWorkerToken, EnrolmentList, EnrolmentQuery, EnrolmentView, WorkerEdit, WorkerToken, WorkerTokenList,
+    WorkerTokenRequest,
+};
 use punctual_app::App;
 use punctual_app::permission::{ManageWorkers, ViewWorkers};
 
@@ -53,6 +56,38 @@ pub(crate) async fn delete_token(
 ) -> Result<StatusCode, Refused> {
     app.delete_worker_token(&by, id).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Changes the namespaces of all workers that joined with a token, and of those that will. It counts within 5 seconds.
+#[utoipa::path(patch, path = "/v1/worker-tokens/{id}", operation_id = "edit_worker_token", tag = "nodes",
+    params(("id" = String, Path)), request_body = WorkerEdit, responses(
+    (status = 200, description = "The token as it is now", body = WorkerToken),
+    Problems,
+))]
+pub(crate) async fn edit_token(
+    Permit(by): Permit<ManageWorkers>,
+    State(app): State<App>,
+    WorkerTokenPath(id): WorkerTokenPath,
+    _: NoParams,
+    Json { value: edit, .. }: Json<WorkerEdit>,
+) -> Result<Response, Refused> {
+    Ok(axum::Json(app.edit_worker_token(&by, id, &edit).await?).into_response())
+}
+
+/// Changes the namespaces whose jobs a worker runs. It counts within 5 seconds; what the worker runs goes on.
+#[utoipa::path(patch, path = "/v1/worker-enrolments/{id}", operation_id = "edit_worker", tag = "nodes",
+    params(("id" = String, Path)), request_body = WorkerEdit, responses(
+    (status = 200, description = "The worker as it is now", body = EnrolmentView),
+    Problems,
+))]
+pub(crate) async fn edit(
+    Permit(by): Permit<ManageWorkers>,
+    State(app): State<App>,
+    EnrolmentPath(id): EnrolmentPath,
+    _: NoParams,
+    Json { value: edit, .. }: Json<WorkerEdit>,
+) -> Result<Response, Refused> {
+    Ok(axum::Json(app.edit_worker(&by, id, &edit).await?).into_response())
 }
 
 /// Lists the workers that joined, the oldest first. Those whose certificate expired are listed for a week.

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use punctual_app::permission::ServeJobs;
-use punctual_app::{App, By, CREDIT_MAX, Parting, Throttle, WorkerHello};
+use punctual_app::{App, By, CREDIT_MAX, Parting, Principal, Throttle, WorkerHello};
 use punctual_core::namespace::ServedNamespaces;
 use punctual_core::shard::event::{Report, StreamId, WorkerSpec};
 use punctual_core::{AttemptNo, JobId, ShardId, WorkerId};
@@ -17,6 +17,7 @@ use punctual_proto::convert::{self, BadMessage};
 use punctual_proto::worker as wire;
 use punctual_store::LogChunk;
 use tokio::sync::oneshot;
+use tokio::time::{Instant, interval_at};
 use tonic::{Status, Streaming};
 
 use crate::grpc::{Welcomed, peers_message, read_identity, refused, to_millis};
@@ -49,6 +50,8 @@ pub(crate) async fn attend(
         _ = &mut closed => return,
         first = tokio::time::timeout(HELLO_WITHIN, inbound.message()) => first,
     };
+    // Read before the hello is cut to it, so that no change after that is missed.
+    let served = app.namespaces_of_worker(&by);
     let first = first.unwrap_or_else(|_| Err(Status::deadline_exceeded("the worker did not say hello")));
     match first.and_then(|first| meet(&app, &by, stream, first)) {
         Err(status) => {
@@ -57,7 +60,7 @@ pub(crate) async fn attend(
         Ok((worker, session, first, welcomed, held)) => {
             // Not heard when the stream is gone already; then `closed` says so.
             let _ = welcome.send(Ok(welcomed));
-            let listener = Listener { app, worker, session, untaken: 0 };
+            let listener = Listener { app, by, served, worker, session, untaken: 0 };
             listener.invite_to_owners(held.into_iter());
             listener.receive(inbound, first, closed).await;
         }
@@ -91,6 +94,9 @@ fn meet(app: &App, by: &By<ServeJobs>, stream: StreamId, first: Option<wire::Wor
 /// The receiving side of a stream.
 struct Listener {
     app: App,
+    by: By<ServeJobs>,
+    /// The namespaces that the worker may serve by its enrolment, as its hello was cut to them.
+    served: Option<ServedNamespaces>,
     worker: WorkerId,
     session: WorkerSession,
     /// Messages since the driver was last known to have taken all of them.
@@ -108,6 +114,7 @@ impl Listener {
         let worker = self.worker;
         let mut message = Some(first);
         let mut parting = Parting::Lost;
+        let mut checks = interval_at(Instant::now() + Principal::CHECKED_EVERY, Principal::CHECKED_EVERY);
         loop {
             if message.as_ref().is_some_and(|message| message.leaving) {
                 parting = Parting::Left;
@@ -121,6 +128,13 @@ impl Listener {
             tokio::select! {
                 // The engine or the worker dropped the other direction.
                 _ = &mut closed => break,
+                _ = checks.tick() => {
+                    let now = self.app.namespaces_of_worker(&self.by);
+                    if now.is_some() && now != self.served {
+                        tracing::info!(%worker, "a worker is to serve other namespaces; it connects again");
+                        break;
+                    }
+                }
                 received = async { self.may_read().await; inbound.message().await } => match received {
                     Ok(Some(received)) => message = Some(received),
                     Ok(None) => break,

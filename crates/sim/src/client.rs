@@ -188,6 +188,7 @@ impl Simulation {
                 submitted_at: self.now,
                 tracing_id: None,
                 source: None,
+                requester: None,
                 input: None,
             });
         }

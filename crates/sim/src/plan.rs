@@ -218,6 +218,8 @@ fn draw_task(rng: &mut Rng, number: u64) -> Task {
         updated_at: START,
         spec,
         waits_for,
+        created_by: None,
+        changed_by: None,
     }
 }
 

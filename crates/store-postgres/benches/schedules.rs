@@ -84,6 +84,8 @@ impl Bench {
             updated_at: now(),
             spec: TaskSpec::new(Run::Probe(Probe::default())),
             waits_for: None,
+            created_by: None,
+            changed_by: None,
         };
         store.create_task(noop).await.expect("a task");
         let owned = store.acquire(id, Span::from_secs(3600), 1024).await.expect("all shards");
@@ -144,6 +146,7 @@ impl Bench {
                 job: Some(job),
                 started_at: None,
                 reason: None,
+                requested_by: None,
             },
             job: Some(FiredJob {
                 id: job,

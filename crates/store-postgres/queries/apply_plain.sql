@@ -27,14 +27,15 @@ WITH fence AS MATERIALIZED (
     WHERE fence.holds = 1
       AND job.shard = done.shard AND job.due_at = done.due_at AND job.id = done.id AND job.next_attempt = done.attempt
     RETURNING job.id, job.submitted_at, job.task, job.priority, job.tracing_id, job.input, job.source, job.namespace,
+              job.requester,
               done.attempt, done.finished_at, done.worker, done.picked_up_at, done.started_at
 ), kept AS (
     INSERT INTO history (
         id, finished_at, submitted_at, task, picked_up_at, started_at, next_attempt, attempt, worker, server,
-        failures, node_failures, priority, state, ending, early, tracing_id, input, source, namespace
+        failures, node_failures, priority, state, ending, early, tracing_id, input, source, namespace, requester
     )
     SELECT id, finished_at, submitted_at, task, picked_up_at, started_at, attempt + 1, attempt, worker, $17::integer,
-           0, 0, priority, 1, 1, false, tracing_id, input, source, namespace
+           0, 0, priority, 1, 1, false, tracing_id, input, source, namespace, requester
     FROM gone
 ), closed AS (
     DELETE FROM start_batch USING fence, unnest($18::smallint[], $19::bigint[], $20::bigint[]) AS old (shard, epoch, seq)

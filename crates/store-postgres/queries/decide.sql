@@ -12,15 +12,15 @@ WITH asked AS MATERIALIZED (
     FROM unnest(
         $1::smallint[], $2::uuid[], $3::bigint[], $4::bigint[], $5::bigint[], $6::smallint[], $7::smallint[],
         $8::integer[], $9::uuid[], $10::text[],
-        $11::uuid[], $12::bigint[], $13::uuid[], $14::smallint[], $15::bytea[], $16::boolean[], $17::boolean[]
+        $11::uuid[], $12::bigint[], $13::uuid[], $14::smallint[], $15::bytea[], $16::boolean[], $17::boolean[], $20::text[]
     ) WITH ORDINALITY AS asked (
         shard, schedule, at, slot, decided_at, verdict, marks,
         count, named, reason,
-        job, due_at, task, priority, source, has_input, is_counted, place
+        job, due_at, task, priority, source, has_input, is_counted, requested_by, place
     )
 ), kept AS (
-    INSERT INTO occurrence (schedule, job, at, slot, decided_at, count, shard, verdict, marks, reason)
-    SELECT schedule, named, at, slot, decided_at, count, shard, verdict, marks, reason FROM asked
+    INSERT INTO occurrence (schedule, job, at, slot, decided_at, count, shard, verdict, marks, reason, requested_by)
+    SELECT schedule, named, at, slot, decided_at, count, shard, verdict, marks, reason, requested_by FROM asked
     ON CONFLICT (schedule, at) DO NOTHING
     RETURNING schedule, at
 ), new AS MATERIALIZED (

@@ -5,7 +5,7 @@ SELECT history.id, task.id AS task, history.priority, history.next_attempt, hist
        history.submitted_at, history.tracing_id, history.state, history.finished_at, history.due_at, history.reason,
        history.source, history.namespace, history.attempt, worker.id, server.id, history.picked_up_at, history.started_at, history.finished_at,
        history.ending, history.reason, history.details, history.log_path, history.log_bytes,
-       history.due_at, history.input, history.output
+       history.due_at, history.input, history.output, history.requester
 FROM history JOIN task ON task.number = history.task
 LEFT JOIN node AS worker ON worker.number = history.worker
 LEFT JOIN node AS server ON server.number = history.server

@@ -4,7 +4,7 @@
 -- Guarantees: looks at no more than $4 rows, and sends no more than $6.
 -- Index: the primary keys of the partitions, one after the other, in their order.
 -- Concurrency: a snapshot.
-SELECT schedule, at, slot, verdict, decided_at, marks, count, job, reason, started_at, place = $4, fits
+SELECT schedule, at, slot, verdict, decided_at, marks, count, job, reason, started_at, requested_by, place = $4, fits
 FROM (
     SELECT *, row_number() OVER (ORDER BY at) AS place,
            cardinality($5::smallint[]) = 0 OR verdict = ANY ($5) AS fits

@@ -10,13 +10,13 @@ WITH released AS (
     FROM unnest(
         $1::smallint[], $2::uuid[], $3::bigint[], $4::bigint[], $5::bigint[], $6::smallint[], $7::smallint[],
         $8::integer[], $9::uuid[], $10::text[],
-        $11::uuid[], $12::bigint[], $13::uuid[], $14::smallint[], $15::bytea[], $16::boolean[], $17::boolean[]
+        $11::uuid[], $12::bigint[], $13::uuid[], $14::smallint[], $15::bytea[], $16::boolean[], $17::boolean[], $20::text[]
     ) WITH ORDINALITY AS new (
         shard, schedule, at, slot, decided_at, verdict, marks,
         count, named, reason,
-        job, due_at, task, priority, source, has_input, is_counted, place
+        job, due_at, task, priority, source, has_input, is_counted, requested_by, place
     )
-    WHERE occurrence.schedule = new.schedule AND occurrence.at = new.at AND occurrence.at BETWEEN $20 AND $21
+    WHERE occurrence.schedule = new.schedule AND occurrence.at = new.at AND occurrence.at BETWEEN $21 AND $22
       AND occurrence.verdict = 2
     RETURNING new.shard, new.schedule, new.decided_at, new.job, new.due_at, new.task, new.priority, new.source,
               new.has_input, new.is_counted, new.place

@@ -10,7 +10,7 @@ WITH taken AS (
     ) AS again (id, shard, due_at, moved, next_attempt, failures, node_failures)
     WHERE history.id = again.id
     RETURNING history.id, history.state, history.submitted_at, history.task, history.priority, history.tracing_id, history.input,
-              history.source, history.namespace,
+              history.source, history.namespace, history.requester,
               history.attempt, history.worker, history.server, history.picked_up_at, history.started_at,
               history.finished_at, history.ending, history.reason, history.details, history.log_path, history.log_bytes,
               history.due_at AS was_due_at,
@@ -28,9 +28,9 @@ WITH taken AS (
     INSERT INTO rerun (job, at, state, next_attempt) SELECT id, due_at, state, next_attempt FROM taken
 ), waiting AS (
     INSERT INTO job (id, due_at, submitted_at, task, next_attempt, shard, failures, node_failures, priority, moved, tracing_id, input,
-        source, namespace)
+        source, namespace, requester)
     SELECT id, due_at, submitted_at, task, next_attempt, shard, failures, node_failures, priority, moved, tracing_id, input,
-           source, namespace
+           source, namespace, requester
     FROM taken
 )
 SELECT CASE WHEN count(*) < cardinality($1::uuid[]) THEN coalesce(array_agg(id), '{}') END,

@@ -14,18 +14,18 @@ WITH gone AS (
         started_at, ending, reason, output, details
     )
     WHERE job.shard = done.shard AND job.due_at = done.due_at AND job.id = done.id AND job.next_attempt = done.expected
-    RETURNING job.id, job.submitted_at, job.task, job.priority, job.tracing_id, job.input, job.source, job.namespace, done.finished_at, done.state,
+    RETURNING job.id, job.submitted_at, job.task, job.priority, job.tracing_id, job.input, job.source, job.namespace, job.requester, done.finished_at, done.state,
               done.early, done.moved_to, done.next_attempt, done.failures, done.node_failures, done.attempt, done.worker,
               done.server, done.picked_up_at, done.started_at, done.ending, done.reason, done.output, done.details
 ), kept AS (
     INSERT INTO history (
         id, finished_at, submitted_at, task, picked_up_at, started_at, due_at, next_attempt, attempt, worker, server,
         failures, node_failures, priority, state, ending, early, tracing_id, reason, output, input, details, source,
-        namespace
+        namespace, requester
     )
     SELECT id, finished_at, submitted_at, task, picked_up_at, started_at, moved_to, next_attempt, attempt, worker, server,
            failures, node_failures, priority, state, ending, early, tracing_id, reason, output, input, details, source,
-           namespace
+           namespace, requester
     FROM gone
 )
 SELECT 1 / (count(*) = cardinality($1::smallint[]))::int FROM gone

@@ -2,6 +2,7 @@
 -- Index: UNIQUE (id).
 -- Concurrency: a snapshot.
 SELECT task.id, task.name, task.revision, task.created_at, task.updated_at, task.spec,
-       CASE WHEN task.waits THEN task.artifact END, task.namespace
+       CASE WHEN task.waits THEN task.artifact END, task.namespace,
+       task.created_by, task.changed_by
 FROM unnest($1::uuid[]) WITH ORDINALITY AS wanted (id, place) JOIN task ON task.id = wanted.id
 ORDER BY wanted.place

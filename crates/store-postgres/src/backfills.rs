@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use punctual_core::schedule::By;
 use punctual_core::{BackfillId, JobState, NamespaceId, ScheduleId, Timestamp};
 use punctual_store::{
-    BACKFILLS_MAX, BackfillProgress, BackfillRow, BackfillRun, BackfillState, BackfillStep, Backfilled, Backfills,
-    NewJob, Result, Stepped, codes,
+    BACKFILLS_MAX, BACKFILLS_OF_ALL_MAX, BackfillProgress, BackfillRow, BackfillRun, BackfillState, BackfillStep,
+    Backfilled, Backfills, NewJob, Result, Stepped, codes,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -136,6 +136,7 @@ async fn add(conn: &Conn, row: &BackfillRow) -> Done<bool> {
     params.extend(progress_columns(progress));
     params.push(Box::new(rows_max(BACKFILLS_MAX)));
     params.push(Box::new(codec::namespace_number(*namespace)));
+    params.push(Box::new(rows_max(BACKFILLS_OF_ALL_MAX)));
     conn.run("BEGIN").await?;
     conn.query(sql!("lock_count"), &[&"backfills"]).await?;
     let added = conn.execute(sql!("add_backfill"), &borrowed(&params)).await? == 1;

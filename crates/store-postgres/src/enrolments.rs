@@ -91,6 +91,28 @@ impl Enrolments for PostgresStore {
         Ok(done?)
     }
 
+    async fn set_worker_namespaces(&self, id: EnrolmentId, namespaces: Vec<String>) -> Result<Option<Enrolment>> {
+        self.open()?;
+        let conn = self.shared.steps.take().await?;
+        let set = async |revision| {
+            let row = conn.query_opt(sql!("enrolment"), &[&Uuid(id.to_bytes())]).await?;
+            let Some(row) = row.as_ref().map(read_enrolment).transpose()? else { return Ok(None) };
+            set_scope(&conn, row, &namespaces, revision).await.map(Some)
+        };
+        let done = in_order(&conn, set).await;
+        conn.done();
+        Ok(done?)
+    }
+
+    async fn set_token_namespaces(&self, id: JoinTokenId, namespaces: Vec<String>) -> Result<Option<JoinTokenRow>> {
+        self.open()?;
+        let conn = self.shared.steps.take().await?;
+        let done =
+            in_order(&conn, async |revision| set_namespaces_of_token(&conn, id, &namespaces, revision).await).await;
+        conn.done();
+        Ok(done?)
+    }
+
     async fn enrolments_changed(&self, after: u64, limit: usize) -> Result<EnrolmentChanges> {
         self.open()?;
         let after = i64::try_from(after).unwrap_or(i64::MAX);
@@ -106,14 +128,39 @@ impl Enrolments for PostgresStore {
 /// A transaction that has the next revision, and that others wait for.
 async fn in_order<T>(conn: &Conn, change: impl AsyncFnOnce(i64) -> Done<T>) -> Done<T> {
     conn.run("BEGIN").await?;
-    let changed = async {
-        let row = conn.query_opt(sql!("bump_enrolments"), &[]).await?;
-        let row = row.ok_or_else(|| Trouble::inconsistent("there is no counter of enrolments".to_owned()))?;
-        change(codec::value(&row, 0)?).await
-    };
+    let changed = async { change(next_revision(conn).await?).await };
     let changed = changed.await;
     conn.run(if changed.is_ok() { "COMMIT" } else { "ROLLBACK" }).await?;
     changed
+}
+
+async fn next_revision(conn: &Conn) -> Done<i64> {
+    let row = conn.query_opt(sql!("bump_enrolments"), &[]).await?;
+    codec::value(&row.ok_or_else(|| Trouble::inconsistent("there is no counter of enrolments".to_owned()))?, 0)
+}
+
+async fn set_namespaces_of_token(
+    conn: &Conn,
+    id: JoinTokenId,
+    namespaces: &[String],
+    mut revision: i64,
+) -> Done<Option<JoinTokenRow>> {
+    let Some(mut row) = token(conn, id).await? else { return Ok(None) };
+    row.scope.namespaces = namespaces.to_vec();
+    conn.execute(sql!("set_token_scope"), &[&Uuid(id.to_bytes()), &scope_text(&row.scope)]).await?;
+    let joined = conn.query(sql!("enrolments_of_token"), &[&Uuid(id.to_bytes())]).await?;
+    for worker in joined.iter().map(read_enrolment).collect::<Read<Vec<_>>>()? {
+        set_scope(conn, worker, namespaces, revision).await?;
+        revision = next_revision(conn).await?;
+    }
+    Ok(Some(row))
+}
+
+async fn set_scope(conn: &Conn, mut row: Enrolment, namespaces: &[String], revision: i64) -> Done<Enrolment> {
+    row.scope.namespaces = namespaces.to_vec();
+    row.revision = revision as u64;
+    conn.execute(sql!("set_enrolment_scope"), &[&Uuid(row.id.to_bytes()), &scope_text(&row.scope), &revision]).await?;
+    Ok(row)
 }
 
 async fn add(conn: &Conn, token: &JoinTokenRow) -> Done<bool> {

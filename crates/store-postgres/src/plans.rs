@@ -44,7 +44,7 @@ const SORTS: [&str; 11] = [
     "schedules_with_calendars",
 ];
 /// Run without the settings that make plans stay; they set their own.
-const MAINTENANCE: [&str; 25] = [
+const MAINTENANCE: [&str; 26] = [
     "prune_workers",
     "prune_namespaces",
     "partitions",
@@ -55,6 +55,7 @@ const MAINTENANCE: [&str; 25] = [
     "prune_logs",
     "prune_stale_outcomes",
     "prune_reruns",
+    "prune_job_actions",
     "prune_stale_outcomes_before",
     "prune_idempotency",
     "prune_nodes",
@@ -101,7 +102,7 @@ async fn plan(conn: &Conn, name: &str, text: &str) -> String {
         (args[5], args[6]) = ("0", "9000000000000000000");
     }
     if name == "release" {
-        (args[19], args[20]) = ("0", "9000000000000000000");
+        (args[20], args[21]) = ("0", "9000000000000000000");
     }
     let args = args.join(", ");
     let args = if args.is_empty() { args } else { format!("({args})") };

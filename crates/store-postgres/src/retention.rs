@@ -161,6 +161,7 @@ async fn prune_rows(conn: &Conn, before: Timestamp, limit: usize) -> Done<usize>
             sql!("prune_logs"),
             sql!("prune_stale_outcomes"),
             sql!("prune_reruns"),
+            sql!("prune_job_actions"),
             sql!("forget_cancel_requests"),
         ] {
             conn.execute(text, &[&old]).await?;

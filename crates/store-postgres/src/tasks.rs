@@ -325,6 +325,7 @@ async fn update(conn: &Conn, task: &Task) -> Done<TaskChange> {
                 &task.updated_at.as_micros(),
                 &artifact_of(task),
                 &fit.waits(),
+                &task.changed_by.as_deref().map(codec::text),
             ],
         )
         .await?;
@@ -373,6 +374,8 @@ async fn insert(conn: &Conn, task: &Task, digest: Option<&[u8; 32]>, fit: &Fit) 
             &artifact_of(task),
             &fit.waits(),
             &namespace_number(task.namespace),
+            &task.created_by.as_deref().map(codec::text),
+            &task.changed_by.as_deref().map(codec::text),
         ],
     )
     .await?;
@@ -405,5 +408,7 @@ pub(crate) fn read_task(row: &Row) -> Read<Task> {
         updated_at: codec::time(row, 4)?,
         spec,
         waits_for: codec::artifact_id_or_none(row, 6)?,
+        created_by: codec::value::<Option<&str>>(row, 8)?.map(Box::from),
+        changed_by: codec::value::<Option<&str>>(row, 9)?.map(Box::from),
     })
 }

@@ -126,6 +126,8 @@ impl Bench {
             updated_at: now(),
             spec: TaskSpec::new(Run::Probe(Probe::default())),
             waits_for: None,
+            created_by: None,
+            changed_by: None,
         };
         let id = task.id;
         store.create_task(task).await.expect("a task");
@@ -143,6 +145,7 @@ impl Bench {
             submitted_at: now(),
             tracing_id: None,
             source: None,
+            requester: None,
             input: None,
         }
     }

@@ -2,5 +2,5 @@
 -- after a bounded number of rows.
 -- Index: the primary key, in order of time.
 -- Concurrency: a snapshot.
-SELECT schedule, at, slot, verdict, decided_at, marks, count, job, reason, started_at FROM occurrence
+SELECT schedule, at, slot, verdict, decided_at, marks, count, job, reason, started_at, requested_by FROM occurrence
 WHERE schedule = ?1 AND at >= ?2 AND at < ?3

@@ -7,10 +7,10 @@
 INSERT OR FAIL INTO history (
     id, task, state, due_at, submitted_at, finished_at, early, next_attempt, failures, node_failures, priority,
     attempt, worker, server, picked_up_at, started_at, ending, tracing_id, reason, output, input, details, source,
-    namespace
+    namespace, requester
 )
 SELECT id, task, ?4, due_at, submitted_at, ?5, ?6, ?7, ?8, ?9, priority,
        ?10, ?11, ?12, ?13, ?14, ?15, tracing_id, ?16, ?17, input, ?18, source,
-       namespace
+       namespace, requester
 FROM job
 WHERE shard = ?1 AND due_at = ?2 AND id = ?3 AND (?10 IS NULL OR next_attempt = ?10)

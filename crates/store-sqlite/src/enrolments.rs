@@ -64,6 +64,14 @@ impl Enrolments for SqliteStore {
         .await
     }
 
+    async fn set_worker_namespaces(&self, id: EnrolmentId, namespaces: Vec<String>) -> Result<Option<Enrolment>> {
+        self.write(1, move |db| db.all_or_nothing(|db| set_namespaces(&db.conn, id, &namespaces))).await
+    }
+
+    async fn set_token_namespaces(&self, id: JoinTokenId, namespaces: Vec<String>) -> Result<Option<JoinTokenRow>> {
+        self.write(1, move |db| db.all_or_nothing(|db| set_namespaces_of_token(&db.conn, id, &namespaces))).await
+    }
+
     async fn enrolments_changed(&self, after: u64, limit: usize) -> Result<EnrolmentChanges> {
         let (after, limit) = (after as i64, i64::try_from(limit).unwrap_or(i64::MAX));
         let read = move |conn: &Connection| {
@@ -159,6 +167,33 @@ fn renew(conn: &Connection, id: EnrolmentId, now: Timestamp, expires_at: Timesta
     let revision = next_revision(conn)?;
     let row = params![id.to_bytes(), now.as_micros(), expires_at.as_micros(), revision];
     Ok(conn.prepare_cached(sql!("renew_enrolment"))?.query_row(row, read_enrolment).optional()?)
+}
+
+fn set_namespaces(conn: &Connection, id: EnrolmentId, namespaces: &[String]) -> Done<Option<Enrolment>> {
+    let mut statement = conn.prepare_cached(sql!("enrolment"))?;
+    let row = statement.query_row([id.to_bytes()], read_enrolment).optional()?;
+    row.map(|row| set_scope(conn, row, namespaces)).transpose()
+}
+
+fn set_namespaces_of_token(conn: &Connection, id: JoinTokenId, namespaces: &[String]) -> Done<Option<JoinTokenRow>> {
+    let Some(mut row) = token(conn, id)? else { return Ok(None) };
+    row.scope.namespaces = namespaces.to_vec();
+    conn.prepare_cached(sql!("set_token_scope"))?.execute(params![id.to_bytes(), scope_text(&row.scope)])?;
+    let mut statement = conn.prepare_cached(sql!("enrolments_of_token"))?;
+    let joined = statement.query_map([id.to_bytes()], read_enrolment)?.collect::<rusqlite::Result<Vec<_>>>()?;
+    for worker in joined {
+        set_scope(conn, worker, namespaces)?;
+    }
+    Ok(Some(row))
+}
+
+fn set_scope(conn: &Connection, mut row: Enrolment, namespaces: &[String]) -> Done<Enrolment> {
+    let revision = next_revision(conn)?;
+    row.scope.namespaces = namespaces.to_vec();
+    row.revision = revision as u64;
+    let changed = params![row.id.to_bytes(), scope_text(&row.scope), revision];
+    conn.prepare_cached(sql!("set_enrolment_scope"))?.execute(changed)?;
+    Ok(row)
 }
 
 fn scope_text(scope: &WorkerScope) -> String {

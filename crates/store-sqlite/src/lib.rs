@@ -30,6 +30,7 @@ mod namespaces;
 mod notices;
 mod options;
 mod reader;
+mod requesters;
 mod retention;
 mod schedules;
 mod secrets;

@@ -114,6 +114,7 @@ fn remove(conn: &Connection, jobs: &[JobId]) -> rusqlite::Result<()> {
         sql!("prune_log"),
         sql!("prune_stale_outcome"),
         sql!("prune_rerun"),
+        sql!("prune_job_actions"),
         sql!("forget_cancel_request"),
     ] {
         let mut statement = conn.prepare_cached(text)?;

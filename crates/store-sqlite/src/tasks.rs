@@ -160,7 +160,8 @@ fn update(conn: &Connection, task: &Task) -> std::result::Result<TaskChange, Fai
         spec_text(task)?,
         task.updated_at.as_micros(),
         artifact_of(task),
-        fit.waits()
+        fit.waits(),
+        task.changed_by
     ])?;
     artifacts::keep_files(conn, task)?;
     secrets::exchange_uses(conn, task)?;
@@ -220,7 +221,9 @@ fn insert(
         task.updated_at.as_micros(),
         artifact_of(task),
         fit.waits(),
-        task.namespace.0
+        task.namespace.0,
+        task.created_by,
+        task.changed_by
     ])?;
     artifacts::keep_files(conn, task)?;
     secrets::keep_uses(conn, task)?;
@@ -244,6 +247,8 @@ pub(crate) fn read_task(row: &Row<'_>) -> rusqlite::Result<Task> {
         updated_at: codec::time(row, 4)?,
         spec,
         waits_for: codec::artifact_id_or_none(row, 6)?,
+        created_by: row.get(8)?,
+        changed_by: row.get(9)?,
     })
 }
 

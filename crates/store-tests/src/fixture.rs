@@ -76,6 +76,8 @@ pub fn named_task(n: u64, name: &str) -> Task {
         updated_at: at(0),
         spec: TaskSpec::new(Run::Probe(Probe::default())),
         waits_for: None,
+        created_by: None,
+        changed_by: None,
     }
 }
 
@@ -131,6 +133,7 @@ pub fn new_job(n: u64, due_secs: i64, shard: u16) -> NewJob {
         submitted_at: at(-60),
         tracing_id: None,
         source: None,
+        requester: None,
         input: None,
     }
 }

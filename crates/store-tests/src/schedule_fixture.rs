@@ -78,6 +78,7 @@ pub fn occurrence(schedule: ScheduleId, secs: i64, verdict: Verdict) -> Occurren
         job: None,
         started_at: None,
         reason: None,
+        requested_by: None,
     }
 }
 

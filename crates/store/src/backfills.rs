@@ -13,6 +13,8 @@ use crate::{NewJob, Result};
 
 /// Backfills under way at a time.
 pub const BACKFILLS_MAX: usize = 100;
+/// And of all namespaces: one server steps all of them.
+pub const BACKFILLS_OF_ALL_MAX: usize = 1000;
 
 /// Numbers are those in stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,7 +107,7 @@ pub struct Backfilled {
 
 #[async_trait]
 pub trait Backfills: Send + Sync + 'static {
-    /// False if [`BACKFILLS_MAX`] are running; those that were aborted and wait for the end of their jobs do not count. One that is there already makes it `Inconsistent`.
+    /// False if [`BACKFILLS_MAX`] of the namespace are running, or [`BACKFILLS_OF_ALL_MAX`] of all; those that were aborted and wait for the end of their jobs do not count. One that is there already makes it `Inconsistent`.
     async fn add_backfill(&self, row: BackfillRow) -> Result<bool>;
 
     async fn backfill(&self, id: BackfillId) -> Result<Option<BackfillRow>>;

@@ -130,6 +130,13 @@ pub trait Enrolments: Send + Sync + 'static {
         expires_at: Timestamp,
     ) -> Result<Option<Enrolment>>;
 
+    /// From now on the worker may run jobs of these namespaces and of no others. `None` if it is unknown or revoked.
+    async fn set_worker_namespaces(&self, id: EnrolmentId, namespaces: Vec<String>) -> Result<Option<Enrolment>>;
+
+    /// The same for every worker that joined with a token, and for those that join with it from now on. `None` if there is no
+    /// such token. Crash before: nothing has changed, for none of them.
+    async fn set_token_namespaces(&self, id: JoinTokenId, namespaces: Vec<String>) -> Result<Option<JoinTokenRow>>;
+
     /// From now on the worker is nobody. False if it is unknown or was revoked before.
     async fn revoke_enrolment(&self, id: EnrolmentId, at: Timestamp) -> Result<bool>;
 

@@ -11,7 +11,7 @@ use punctual_core::schedule::Source;
 use punctual_core::task::Priority;
 use punctual_core::{AttemptNo, Counters, JobId, JobKey, JobState, Span, TaskId, Timestamp, WorkerId};
 
-use crate::Result;
+use crate::{RequesterId, Result};
 
 /// One request carries at most so many jobs: they are one transaction, and a
 /// larger one would hold up everybody behind it.
@@ -28,6 +28,8 @@ pub struct NewJob {
     pub submitted_at: Timestamp,
     pub tracing_id: Option<String>,
     pub source: Option<Source>,
+    /// Who submitted it; `None` if nobody did, because a schedule made it.
+    pub requester: Option<RequesterId>,
     pub input: Option<Bytes>,
 }
 
@@ -113,8 +115,28 @@ impl HotJob {
 /// Everything that is known of one job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum JobRecord {
-    Hot { job: HotJob, input: Option<Bytes>, attempts: Vec<AttemptRecord> },
-    Finished { job: FinishedJob, input: Option<Bytes>, output: Option<Bytes>, attempts: Vec<AttemptRecord> },
+    Hot {
+        job: HotJob,
+        requester: Option<RequesterId>,
+        input: Option<Bytes>,
+        attempts: Vec<AttemptRecord>,
+    },
+    Finished {
+        job: FinishedJob,
+        requester: Option<RequesterId>,
+        input: Option<Bytes>,
+        output: Option<Bytes>,
+        attempts: Vec<AttemptRecord>,
+    },
+}
+
+impl JobRecord {
+    /// Who submitted it, if that is on record.
+    pub fn requester(&self) -> Option<RequesterId> {
+        match self {
+            Self::Hot { requester, .. } | Self::Finished { requester, .. } => *requester,
+        }
+    }
 }
 
 /// A finished job was made eligible again.

@@ -22,6 +22,7 @@ mod members;
 mod migrations;
 mod namespaces;
 mod notices;
+mod requesters;
 mod schedules;
 mod secrets;
 mod tasks;
@@ -41,8 +42,8 @@ pub use artifacts::{
 pub use audit::{AUDIT_ROWS_MAX, Audit, AuditAppended, AuditBatch, AuditEnds, AuditPlace, AuditRow};
 pub use authorities::{Authorities, AuthorityRow};
 pub use backfills::{
-    BACKFILLS_MAX, BackfillProgress, BackfillRow, BackfillRun, BackfillState, BackfillStep, Backfilled, Backfills,
-    Stepped,
+    BACKFILLS_MAX, BACKFILLS_OF_ALL_MAX, BackfillProgress, BackfillRow, BackfillRun, BackfillState, BackfillStep,
+    Backfilled, Backfills, Stepped,
 };
 pub use enrolments::{
     ENDED_KEPT_FOR, ENDED_REMOVED_MAX, ENROLMENTS_MAX, Enrolment, EnrolmentChanges, Enrolments, JOIN_TOKENS_MAX,
@@ -69,9 +70,10 @@ pub use namespaces::{
     NamespaceRow, Namespaces,
 };
 pub use notices::{
-    Ailing, DeliveryRow, Dispatch, Dispatched, Notices, RULES_MAX, RuleChange, RuleDeletion, RuleRow, RuleUpdate,
-    WaitingNotice,
+    Ailing, DeliveryRow, Dispatch, Dispatched, Notices, RULES_MAX, RULES_OF_ALL_MAX, RuleChange, RuleDeletion, RuleRow,
+    RuleUpdate, WaitingNotice,
 };
+pub use requesters::{JOB_ACTIONS_MAX, JobAction, JobActionKind, REQUESTERS_MAX, Requester, RequesterId, Requesters};
 pub use schedules::{
     CalendarDeletion, CalendarUpdate, LoadedRow, OccurrenceFilter, ScheduleFilter, Schedules, ShardSchedules,
 };
@@ -95,6 +97,7 @@ pub trait Store:
     + Identities
     + Submit
     + JobReads
+    + Requesters
     + Leases
     + Members
     + Audit

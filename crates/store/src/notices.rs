@@ -16,6 +16,8 @@ use crate::{NewJob, Result};
 
 /// Rules that there can be: each is matched against every notice.
 pub const RULES_MAX: usize = 1000;
+/// And of all namespaces: the server that reports reads all of them, again and again.
+pub const RULES_OF_ALL_MAX: usize = 10_000;
 
 /// A notice that nobody has taken yet.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,7 +64,7 @@ pub enum RuleChange {
     Conflict {
         revision: u32,
     },
-    /// There are [`RULES_MAX`].
+    /// There are [`RULES_MAX`] in the namespace, or [`RULES_OF_ALL_MAX`].
     Full,
 }
 

@@ -6,7 +6,7 @@ use punctual_api::{
 };
 use punctual_core::schedule::{By, Overlap, ScheduleRow};
 use punctual_core::{BackfillId, Timestamp};
-use punctual_store::{BACKFILLS_MAX, BackfillProgress, BackfillRow, BackfillState};
+use punctual_store::{BACKFILLS_MAX, BACKFILLS_OF_ALL_MAX, BackfillProgress, BackfillRow, BackfillState};
 
 use super::judge::{Call, is_older};
 use super::spec::{BackfillSpec, Time, Times};
@@ -71,7 +71,9 @@ impl App {
         };
         let started = view(&row)?;
         if !self.0.store.add_backfill(row).await? {
-            let detail = format!("{BACKFILLS_MAX} backfills are running, as many as may");
+            let detail = format!(
+                "too many backfills are running: {BACKFILLS_MAX} may in a namespace, and {BACKFILLS_OF_ALL_MAX} in the cluster"
+            );
             return Err(AppError::new(ErrorKind::TooManyBackfills, detail).hint("wait for one of them, or abort one"));
         }
         self.0.backfill_requested.notify_one();

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use punctual_core::schedule::{By, ScheduleRow, Source, SourceKind};
 use punctual_core::task::Task;
 use punctual_core::{JobId, JobState, Span, Timestamp};
-use punctual_store::{BackfillProgress, BackfillRow, BackfillState, BackfillStep, NewJob, Stepped};
+use punctual_store::{BackfillProgress, BackfillRow, BackfillState, BackfillStep, NewJob, RequesterId, Stepped};
 use tokio::sync::Notify;
 
 use super::ends::End;
@@ -113,7 +113,8 @@ impl App {
                 Ok(found) => {
                     let room = (spec.max_active as usize).saturating_sub(open.len());
                     let ahead = self.look_ahead(&row, &spec, &found, decided_until, room).await?;
-                    made = self.new_jobs(&row, &found, &ahead.run);
+                    let requester = self.requester_named(&row.created).await?;
+                    made = self.new_jobs(&row, &found, requester, &ahead.run);
                     progress.reached = ahead.reached.or(progress.reached);
                     progress.made += u32::try_from(made.len()).unwrap_or(u32::MAX);
                     progress.passed_over += ahead.passed_over;
@@ -216,7 +217,13 @@ impl App {
         Ok(ahead)
     }
 
-    fn new_jobs(&self, row: &BackfillRow, making: &Making, times: &[Timestamp]) -> Vec<(Timestamp, NewJob)> {
+    fn new_jobs(
+        &self,
+        row: &BackfillRow,
+        making: &Making,
+        requester: RequesterId,
+        times: &[Timestamp],
+    ) -> Vec<(Timestamp, NewJob)> {
         let Making { schedule, task, .. } = making;
         let now = self.now();
         let new = |(place, at): (usize, &Timestamp)| {
@@ -232,6 +239,7 @@ impl App {
                 // So that whoever runs it knows which time it stands for.
                 tracing_id: Some(format!("{}/{at}", row.id)),
                 source: Some(source),
+                requester: Some(requester),
                 input: schedule.edit.input.clone(),
             };
             (*at, job)

@@ -8,7 +8,8 @@ mod join;
 mod table;
 mod tokens;
 
-use punctual_api::{EnrolmentList, EnrolmentQuery, EnrolmentView, ErrorKind};
+use punctual_api::{EnrolmentList, EnrolmentQuery, EnrolmentView, ErrorKind, WorkerEdit};
+use punctual_core::namespace::ServedNamespaces;
 use punctual_core::shard::event::WorkerSpec;
 use punctual_core::worker_scope::OutOfScope;
 use punctual_core::{EnrolmentId, Timestamp, WorkerId};
@@ -61,10 +62,33 @@ impl App {
         }
         match self.0.enrolments.standing(id, self.now()) {
             Standing::Revoked => Ok(()),
-            Standing::Active(_) | Standing::Expired | Standing::Unknown | Standing::NotLoaded => {
-                let error = AppError::new(ErrorKind::EnrolmentNotFound, format!("no worker joined as {id}"));
-                Err(error.hint("`punctual worker enrolments` lists those that did"))
-            }
+            Standing::Active(_) | Standing::Expired | Standing::Unknown | Standing::NotLoaded => Err(not_joined(id)),
+        }
+    }
+
+    /// Changes the namespaces whose jobs a worker runs. Its streams are opened anew within seconds; what it runs goes on.
+    pub async fn edit_worker(
+        &self,
+        by: &By<ManageWorkers>,
+        id: EnrolmentId,
+        edit: &WorkerEdit,
+    ) -> Result<EnrolmentView> {
+        let namespaces = self.granted_namespaces(by, edit)?;
+        self.refresh_enrolments().await?;
+        if let Standing::Active(row) = self.0.enrolments.standing(id, self.now()) {
+            by.was(format!("namespaces {}", row.scope.namespaces.join(", ")));
+        }
+        let row = self.0.store.set_worker_namespaces(id, namespaces).await?.ok_or_else(|| not_joined(id))?;
+        self.refresh_enrolments().await?;
+        tracing::info!(enrolment = %id, namespaces = row.scope.namespaces.join(","), who = by.who(), "a worker serves other namespaces");
+        Ok(view(&row, self.now()))
+    }
+
+    /// The namespaces that a worker with an enrolment may serve now. `None` without one, and while it is not known.
+    pub fn namespaces_of_worker(&self, by: &By<ServeJobs>) -> Option<ServedNamespaces> {
+        match self.0.enrolments.standing(enrolment_of(by.principal())?, self.now()) {
+            Standing::Active(row) => Some(self.namespaces_named(&row.scope.namespaces)),
+            Standing::Revoked | Standing::Expired | Standing::Unknown | Standing::NotLoaded => None,
         }
     }
 
@@ -169,6 +193,11 @@ impl App {
             self.0.enrolments.serves(worker, enrolment);
         }
     }
+}
+
+fn not_joined(id: EnrolmentId) -> AppError {
+    let error = AppError::new(ErrorKind::EnrolmentNotFound, format!("no worker joined as {id}"));
+    error.hint("`punctual worker enrolments` lists those that did")
 }
 
 fn gone() -> AppError {

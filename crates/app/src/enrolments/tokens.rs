@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use punctual_api::{
-    CreatedWorkerToken, ErrorKind, FieldCode, WorkerToken, WorkerTokenList, WorkerTokenRequest, limits,
+    CreatedWorkerToken, ErrorKind, FieldCode, WorkerEdit, WorkerToken, WorkerTokenList, WorkerTokenRequest, limits,
 };
 use punctual_core::namespace::{NamespaceName, NotANamespaceName};
 use punctual_core::run::Run;
@@ -49,6 +49,16 @@ impl Checked for WorkerTokenRequest {
             faults.check(names("/namespaces", &self.namespaces, NAMESPACES_MAX, namespace));
         }
         faults.finish()
+    }
+}
+
+impl Checked for WorkerEdit {
+    fn check(&self) -> Result<()> {
+        if self.namespaces.is_empty() {
+            let error = AppError::field("/namespaces", "must name at least one");
+            return Err(error.hint("`punctual worker revoke` cuts a worker off"));
+        }
+        names("/namespaces", &self.namespaces, NAMESPACES_MAX, namespace)
     }
 }
 
@@ -143,6 +153,33 @@ impl App {
         Ok(WorkerTokenList { tokens: tokens.into_iter().map(|row| view(row, now)).collect() })
     }
 
+    /// Changes the namespaces of all workers that joined with a token, and of those that will.
+    pub async fn edit_worker_token(
+        &self,
+        by: &By<ManageWorkers>,
+        id: JoinTokenId,
+        edit: &WorkerEdit,
+    ) -> Result<WorkerToken> {
+        let namespaces = self.granted_namespaces(by, edit)?;
+        if let Some(row) = self.0.store.join_token(id).await? {
+            by.was(format!("namespaces {}", row.scope.namespaces.join(", ")));
+        }
+        let row = self.0.store.set_token_namespaces(id, namespaces).await?.ok_or_else(|| no_token(id))?;
+        self.refresh_enrolments().await?;
+        tracing::info!(token = %id, namespaces = row.scope.namespaces.join(","), who = by.who(), "workers serve other namespaces");
+        Ok(view(row, self.now()))
+    }
+
+    /// Those that a worker is to serve, each of which is there.
+    pub(super) fn granted_namespaces(&self, by: &By<ManageWorkers>, edit: &WorkerEdit) -> Result<Vec<String>> {
+        edit.check()?;
+        let names = distinct(&edit.namespaces);
+        for name in &names {
+            self.choose_namespace(Principal::clone(by.principal()), name)?;
+        }
+        Ok(names)
+    }
+
     /// From now on nobody joins with the token. Workers that joined with it stay.
     pub async fn delete_worker_token(&self, by: &By<ManageWorkers>, id: JoinTokenId) -> Result<()> {
         if self.0.store.revoke_join_token(id, self.now()).await? {
@@ -152,8 +189,7 @@ impl App {
         if self.0.store.join_token(id).await?.is_some() {
             return Ok(());
         }
-        let error = AppError::new(ErrorKind::WorkerTokenNotFound, format!("there is no join token {id}"));
-        Err(error.hint("`punctual worker token list` lists those that there are"))
+        Err(no_token(id))
     }
 
     /// The authorities of the cluster; an error if it has none.
@@ -168,6 +204,11 @@ impl App {
             AppError::new(ErrorKind::Internal, "the authority of the cluster cannot be used").because(error)
         })
     }
+}
+
+fn no_token(id: JoinTokenId) -> AppError {
+    let error = AppError::new(ErrorKind::WorkerTokenNotFound, format!("there is no join token {id}"));
+    error.hint("`punctual worker token list` lists those that there are")
 }
 
 fn view(row: JoinTokenRow, now: Timestamp) -> WorkerToken {

@@ -223,6 +223,8 @@ mod tests {
             updated_at: from,
             spec: TaskSpec::new(Run::Probe(Probe::default())),
             waits_for: None,
+            created_by: None,
+            changed_by: None,
         };
         LoadedSchedule {
             id: ScheduleId::new(from, ShardId((number % 3) as u16), number),

@@ -10,6 +10,7 @@ mod keys;
 mod login_limits;
 mod openid;
 mod passwords;
+mod requester_mail;
 mod sessions;
 mod snapshot;
 mod user_grants;
@@ -324,7 +325,7 @@ impl App {
     }
 
     /// The person on whose behalf a principal acts, if it is one's session or key.
-    fn person_behind(&self, principal: &Principal) -> Option<IdentityId> {
+    pub(crate) fn person_behind(&self, principal: &Principal) -> Option<IdentityId> {
         let snapshot = self.0.identities.snapshot();
         match credential_of(principal)? {
             (CredentialKind::Key, id) => snapshot.key(id)?.row.owner,

@@ -118,6 +118,24 @@ impl UserGrants {
         Grants::new(self.role.map_or(Rights::NONE, Role::rights), namespaces.collect())
     }
 
+    /// What the groups of a person give now. They decide about the cluster and about the namespaces that rules name, `ruled`;
+    /// in others, what an administrator granted stays. Where a group gives a role, single rights beside it stay, too.
+    pub(super) fn of_groups(
+        mut self,
+        role: Option<Role>,
+        roles: &BTreeMap<NamespaceId, Role>,
+        ruled: impl Iterator<Item = NamespaceId>,
+    ) -> Self {
+        self.role = role;
+        for namespace in ruled {
+            match roles.get(&namespace) {
+                Some(role) => self.namespaces.entry(namespace).or_default().role = Some(*role),
+                None => drop(self.namespaces.remove(&namespace)),
+            }
+        }
+        self
+    }
+
     /// Changes the role for the cluster; an empty text is none.
     pub(super) fn set_role(&mut self, role: &str) -> Result<()> {
         self.role = if role.is_empty() { None } else { Some(role_named("/role", role)?) };
@@ -162,6 +180,20 @@ mod tests {
         for (text, role) in [("admin", Some(Role::Admin)), ("emperor", None), ("", None), ("{", None)] {
             assert_eq!(UserGrants::read(text), UserGrants { role, ..UserGrants::default() }, "{text}");
         }
+    }
+
+    #[test]
+    fn groups_decide_about_the_cluster_and_the_namespaces_that_rules_name() {
+        let mut grants = UserGrants { role: Some(Role::Admin), ..UserGrants::default() };
+        for (id, granted) in [(1, &["admin", "commands.use"][..]), (2, &["viewer"]), (3, &["operator"])] {
+            grants.set(NamespaceId(id), NamespaceGrant::read("/x", &words(granted)).unwrap()).unwrap();
+        }
+        let roles = BTreeMap::from([(NamespaceId(1), Role::Viewer), (NamespaceId(4), Role::Developer)]);
+        let grants = grants.of_groups(None, &roles, [1, 2, 4].map(NamespaceId).into_iter());
+        let left: Vec<(u32, Vec<String>)> = grants.namespaces.iter().map(|(id, grant)| (id.0, grant.words())).collect();
+        let expected = [(1, words(&["viewer", "commands.use"])), (3, words(&["operator"])), (4, words(&["developer"]))];
+        assert_eq!((grants.role, left), (None, expected.to_vec()));
+        assert_eq!(UserGrants::read(&grants.to_text()), grants);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use punctual_core::task::default_queue;
 
 use super::deliver::MessageDelivery;
 use super::render;
+use super::requesters::sent_to;
 use crate::{AppError, Checked, Faults, Result, validate};
 
 /// Names in each list of a rule.
@@ -133,7 +134,11 @@ fn window(request: &NotificationRequest) -> Result<Span> {
 
 fn channel(request: &NotificationRequest) -> Result<Channel> {
     let NotificationRequest { email, slack, telegram, webhook, .. } = request;
-    let email = email.as_ref().map(|email| Channel::Email { to: email.to.clone(), cc: email.cc.clone() });
+    let email = email.as_ref().map(|email| Channel::Email {
+        to: email.to.clone(),
+        cc: email.cc.clone(),
+        requester: email.requester,
+    });
     let slack = slack.as_ref().map(|slack| Channel::Slack { webhook: slack.webhook.clone() });
     let telegram = telegram.as_ref().map(|TelegramChannel { bot, chat, silent }| Channel::Telegram {
         bot: bot.clone().unwrap_or_else(default_bot),
@@ -174,6 +179,15 @@ fn check_delivery(spec: &RuleSpec, mut sample: NotificationMessage) -> Result<()
 }
 
 fn check_channel(spec: &RuleSpec, written: &NotificationMessage) -> Result<()> {
+    // Requesters have addresses that were checked. Copies go with a message to somebody.
+    let stands_for_requesters;
+    let spec = match &spec.channel {
+        Channel::Email { to, cc, requester: true } if to.is_empty() && cc.is_empty() => {
+            stands_for_requesters = sent_to(spec, "requester@example.invalid".to_owned());
+            &stands_for_requesters
+        }
+        _ => spec,
+    };
     // In whichever namespace it is.
     let mut delivery = MessageDelivery::new(NamespaceId::DEFAULT, spec, written).spec;
     if let punctual_core::task::Run::Slack(slack) = &mut delivery.run

@@ -85,7 +85,10 @@ fn a_change_of_whom_a_rule_tells_when_and_how_is_no_other_question() {
         rule(),
         RuleSpec { on: NoticeKind::ALL.to_vec(), ..rule() },
         RuleSpec { tasks: rule().tasks.into_iter().rev().collect(), ..rule() },
-        RuleSpec { channel: Channel::Email { to: vec!["ops@example.com".to_owned()], cc: Vec::new() }, ..rule() },
+        RuleSpec {
+            channel: Channel::Email { to: vec!["ops@example.com".to_owned()], cc: Vec::new(), requester: false },
+            ..rule()
+        },
         RuleSpec { window: Span::from_secs(5), ..rule() },
         RuleSpec { templates: Templates { subject: Some("late".to_owned()), text: None }, ..rule() },
         RuleSpec { queue: "urgent".to_owned(), ..rule() },

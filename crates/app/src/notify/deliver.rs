@@ -41,7 +41,7 @@ pub(super) struct MessageDelivery {
 impl MessageDelivery {
     pub(super) fn new(namespace: NamespaceId, rule: &RuleSpec, message: &NotificationMessage) -> Self {
         let (run, input) = match &rule.channel {
-            Channel::Email { to, cc } => {
+            Channel::Email { to, cc, .. } => {
                 // The text is the job's own: tasks are kept in memory by all servers.
                 (email(to, cc, without_placeholders(&message.subject)), json!(message.text))
             }
@@ -103,7 +103,7 @@ fn quiet(rule: &RuleSpec, run: Run) -> TaskSpec {
 /// What a worker must be able to do that sends messages of a rule.
 pub(super) fn sending_spec(rule: &RuleSpec) -> TaskSpec {
     let run = match &rule.channel {
-        Channel::Email { to, cc } => email(to, cc, String::new()),
+        Channel::Email { to, cc, .. } => email(to, cc, String::new()),
         Channel::Slack { webhook } => Run::Slack(Slack { webhook: webhook.clone(), text: None }),
         Channel::Telegram { bot, chat, silent } => telegram(bot, chat, *silent),
         Channel::Webhook { url, .. } => Run::Http(HttpCall::new(url.clone())),
@@ -208,6 +208,7 @@ impl App {
                 submitted_at: now,
                 tracing_id: Some(format!("{TRACED_AS}{}", delivery.rule)),
                 source: None,
+                requester: None,
                 input: Some(delivery.input.clone()),
             });
             rows.push(delivery.record(id, now));

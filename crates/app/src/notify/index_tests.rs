@@ -32,6 +32,8 @@ fn task(number: u64) -> Task {
         updated_at: Timestamp::EPOCH,
         spec,
         waits_for: None,
+        created_by: None,
+        changed_by: None,
     }
 }
 
@@ -58,7 +60,7 @@ fn rule(number: u64, tasks: &[u64], queues: &[u64], schedules: &[u64]) -> Rule {
         queues: names("queue", queues),
         schedules: names("schedule", schedules),
         late_after: Span::from_secs(60),
-        channel: Channel::Email { to: vec!["ops@example.com".to_owned()], cc: vec![] },
+        channel: Channel::Email { to: vec!["ops@example.com".to_owned()], cc: vec![], requester: false },
         window: Span::from_secs(60),
         templates: Templates::default(),
         queue: "default".to_owned(),

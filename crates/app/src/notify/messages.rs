@@ -36,6 +36,10 @@ impl App {
                 continue;
             }
             let Some(waiting) = rule.state.take_due(rule.spec.window, now) else { continue };
+            deliveries.extend(self.messages_to_requesters(rule, &waiting, now).await?);
+            if !rule.spec.channel.has_recipients() {
+                continue;
+            }
             let message = self.message_of(&rule.name, &waiting, &rule.state.schedules, now).await?;
             let message = written(message, &rule.spec.templates).await;
             deliveries.push(MessageDelivery::new(rule.namespace, &rule.spec, &message));
@@ -63,7 +67,7 @@ impl App {
 }
 
 /// With subject and text. A text that breaks down is our defect, and no reason not to tell.
-async fn written(message: NotificationMessage, templates: &Templates) -> NotificationMessage {
+pub(super) async fn written(message: NotificationMessage, templates: &Templates) -> NotificationMessage {
     if let Ok(message) = render::write_aside(message.clone(), templates.clone()).await {
         return message;
     }

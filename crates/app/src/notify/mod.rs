@@ -20,6 +20,7 @@ mod outages;
 mod overdue;
 mod planned;
 mod render;
+mod requesters;
 mod round;
 mod rule;
 mod rules;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_core::namespace::NamespaceId;
-use punctual_core::notice::{NoticeKind, RuleSpec};
+use punctual_core::notice::{Channel, NoticeKind, RuleSpec};
 use punctual_core::{ScheduleId, Span, Timestamp};
 use punctual_store::{RuleRow, RuleUpdate};
 
@@ -113,8 +113,15 @@ impl Rule {
         }
         for (_, event) in index.events_for(self) {
             if context.fits(&self.spec, event) && !self.was_told(event, context) {
-                self.state.add(event, now);
+                self.add(event, now);
             }
+        }
+    }
+
+    fn add(&mut self, event: &Event, now: Timestamp) {
+        match &self.spec.channel {
+            Channel::Email { requester: true, .. } => self.state.add_for_requester(event, now),
+            _ => self.state.add(event, now),
         }
     }
 
@@ -145,7 +152,7 @@ impl Rule {
                 let is_new = !own.progress.end().has_passed(look.found[place].0);
                 let is_late = context.own_late_after(event) == Some(own.late_after) && context.fits(&self.spec, event);
                 if is_new && is_late {
-                    self.state.add(event, now);
+                    self.add(event, now);
                     has_told = true;
                     own.found_at = now;
                 }
@@ -162,7 +169,7 @@ impl Rule {
                 match context.own_late_after(event).filter(|own| *own > self.spec.late_after) {
                     Some(longer) => cursor.find(longer, key, now),
                     None if context.fits(&self.spec, event) => {
-                        self.state.add(event, now);
+                        self.add(event, now);
                         has_told = true;
                     }
                     None => {}
@@ -191,7 +198,7 @@ impl Rule {
                 continue;
             }
             self.state.overdue.insert(plan.row.id, plan.slot);
-            self.state.add(event, now);
+            self.add(event, now);
         }
     }
 

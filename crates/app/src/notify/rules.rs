@@ -11,10 +11,11 @@ use punctual_core::notice::{Channel, RuleSpec};
 use punctual_core::run::Slack;
 use punctual_core::schedule::By;
 use punctual_core::shard::event::Command;
-use punctual_store::{Dispatch, Dispatched, JobRecord, RULES_MAX, RuleChange, RuleDeletion, RuleRow};
+use punctual_store::{Dispatch, Dispatched, JobRecord, RULES_MAX, RULES_OF_ALL_MAX, RuleChange, RuleDeletion, RuleRow};
 
 use super::deliver::{MessageDelivery, sending_spec};
 use super::messages::UNSENT_MAX;
+use super::requesters::sent_to;
 use super::waiting::RuleState;
 use super::{check, render, sample};
 use crate::placement::no_worker;
@@ -113,7 +114,10 @@ impl App {
                 Err(when.refusal(WHAT, name, Some(revision).filter(|revision| *revision > 0)))
             }
             RuleChange::Full => {
-                let detail = format!("there are {RULES_MAX} notification rules, the most there may be");
+                let detail = format!(
+                    "there are too many notification rules: {RULES_MAX} may be in a namespace, and {RULES_OF_ALL_MAX} in the \
+                     cluster"
+                );
                 Err(AppError::new(ErrorKind::TooManyNotifications, detail)
                     .hint("delete those that nobody needs; one rule may name up to 100 tasks"))
             }
@@ -205,6 +209,7 @@ impl App {
     /// Sends a sample at once, as a message of the rule is sent.
     pub async fn test_notification(&self, by: &crate::By<EditNotifications>, name: &str) -> Result<TestAnswer> {
         let (_, spec) = self.read_rule(by.namespace(), name).await?;
+        let spec = self.tested(by, spec)?;
         let mut message = render::write_aside(self.test_message(name, &spec), spec.templates.clone()).await?;
         message.subject = format!("Test: {}", message.subject);
         message.text.insert_str(0, &format!("This is a test of the rule {name}. What follows is made up.\n\n"));
@@ -219,6 +224,19 @@ impl App {
             Dispatched::Conflict => unreachable!("it takes no notice and changes no rule"),
         }
         Ok(TestAnswer { job, warnings: self.sending_warnings(by.namespace(), &spec).await })
+    }
+
+    /// Whoever tests a rule that sends to requesters alone is the requester.
+    fn tested(&self, by: &crate::By<EditNotifications>, spec: RuleSpec) -> Result<RuleSpec> {
+        if spec.channel.has_recipients() {
+            return Ok(spec);
+        }
+        let person = self.person_behind(by.principal());
+        let address = person.and_then(|person| self.mail_of(person, by.namespace()));
+        address.map(|address| sent_to(&spec, address)).ok_or_else(|| {
+            AppError::field("/email/requester", "the rule sends to requesters, and you have no mail address")
+                .hint("test it as a user with a mail address: punctual user edit NAME --mail ADDRESS")
+        })
     }
 
     /// What a rule makes of a sample.
@@ -255,7 +273,7 @@ fn view(row: RuleRow, spec: RuleSpec) -> NotificationView {
     let events = waiting.waiting.map_or(0, |waiting| waiting.events());
     let (mut email, mut slack, mut telegram, mut webhook) = (None, None, None, None);
     match spec.channel {
-        Channel::Email { to, cc } => email = Some(EmailChannel { to, cc }),
+        Channel::Email { to, cc, requester } => email = Some(EmailChannel { to, cc, requester }),
         Channel::Slack { webhook } => slack = Some(SlackChannel { webhook: shown(webhook) }),
         Channel::Telegram { bot, chat, silent } => telegram = Some(TelegramChannel { bot: Some(bot), chat, silent }),
         Channel::Webhook { url, sign_with } => webhook = Some(WebhookChannel { url, sign_with }),

@@ -19,6 +19,8 @@ const SAMPLES_ALIKE_MAX: usize = 3;
 pub(super) const TASKS_MAX: usize = 200;
 /// Schedules whose planned times are counted by themselves; those of further ones are counted together.
 pub(super) const SCHEDULES_MAX: usize = 200;
+/// Events of one message whose requesters are told.
+const FOR_REQUESTERS_MAX: usize = 500;
 /// How long after it was found that earlier messages have not been sent it is looked again.
 const HELD_FOR: Span = Span::from_secs(30);
 /// From the first event to the message.
@@ -77,6 +79,9 @@ pub(super) struct Waiting {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) has_more_schedules: bool,
     pub(super) samples: Vec<Event>,
+    /// Those whose requesters are told: the first so many.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) for_requesters: Vec<Event>,
     /// While the samples are what they are, no event of this kind, or of one that is less important, is shown. In a storm
     /// that saves a comparison of all with all for each event and rule.
     #[serde(skip)]
@@ -103,6 +108,15 @@ impl RuleState {
     pub(super) fn add(&mut self, event: &Event, now: Timestamp) {
         let waiting = self.waiting.get_or_insert_with(|| Waiting::new(event, now));
         waiting.add(event);
+    }
+
+    /// The same, for a rule that tells requesters.
+    pub(super) fn add_for_requester(&mut self, event: &Event, now: Timestamp) {
+        self.add(event, now);
+        if let Some(waiting) = self.waiting.as_mut().filter(|waiting| waiting.for_requesters.len() < FOR_REQUESTERS_MAX)
+        {
+            waiting.for_requesters.push(event.clone());
+        }
     }
 
     /// Further schedules are overdue than can be told one by one.
@@ -156,6 +170,7 @@ impl Waiting {
             schedules: BTreeMap::new(),
             has_more_schedules: false,
             samples: Vec::new(),
+            for_requesters: Vec::new(),
             full_for: None,
             is_more_overdue: false,
         }

@@ -95,7 +95,8 @@ fn fired(row: &OccurrenceRow) -> String {
     let late_by = row.started_at.unwrap_or(row.decided_at).since(row.slot);
     let late = rounded(late_by);
     let mut text = if row.marks.has(Marks::MANUAL) {
-        format!("fired{job}, because somebody asked for it")
+        // Of a row of an earlier version nobody knows who it was.
+        format!("fired{job}, because {} asked for it", row.requested_by.as_deref().unwrap_or("somebody"))
     } else if row.marks.has(Marks::REPLAYED) {
         format!("fired{job} {late} after its time, because no server handled it in time")
     } else if row.marks.has(Marks::LATE) {

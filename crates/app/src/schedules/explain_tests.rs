@@ -15,6 +15,7 @@ fn row(verdict: Verdict, marks: Marks, late_ms: i64, reason: Option<&str>) -> Oc
         job: (verdict == Verdict::Fired).then(|| JobId::new(at, ShardId(1), 9)),
         started_at: None,
         reason: reason.map(str::to_owned),
+        requested_by: None,
     }
 }
 
@@ -40,6 +41,10 @@ fn every_verdict_has_a_sentence_of_its_own() {
             format!("fired as {job} 1h after its time, because no server handled it in time"),
         ),
         (row(Verdict::Fired, Marks::MANUAL, 0, None), format!("fired as {job}, because somebody asked for it")),
+        (
+            OccurrenceRow { requested_by: Some("user:ana".to_owned()), ..row(Verdict::Fired, Marks::MANUAL, 0, None) },
+            format!("fired as {job}, because user:ana asked for it"),
+        ),
         (
             row(Verdict::Fired, Marks::SHIFTED, 0, None),
             format!("fired as {job}, on time; the clocks left its time out, so it came right after the gap"),

@@ -123,6 +123,7 @@ fn view(row: &OccurrenceRow, zone: &TimeZone, waits: Option<Timestamp>) -> Occur
         decided_at: row.decided_at,
         late_by: Some(late_by).filter(|late_by| row.verdict == Verdict::Fired && *late_by > Span::ZERO),
         job: row.job,
+        requested_by: row.requested_by.clone(),
         marks: marks(row),
         merged: row.count.saturating_sub(1),
         left_out: Vec::new(),
@@ -187,6 +188,7 @@ mod tests {
             job: None,
             started_at: None,
             reason: None,
+            requested_by: None,
         };
         assert_eq!(marks(&row(Verdict::Fired)), ["moved", "replayed"]);
         for verdict in Verdict::ALL.into_iter().filter(|verdict| *verdict != Verdict::Fired) {

@@ -4,6 +4,7 @@ mod faults;
 mod handover;
 mod late;
 mod overdue;
+mod requesters;
 mod rules;
 mod told;
 mod unsent;

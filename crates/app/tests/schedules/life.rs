@@ -174,7 +174,7 @@ async fn it_fires_and_the_ledger_says_so() {
     let list = world.owner.occurrences(&by(&world.owner), "tick", OccurrenceQuery::default()).await.unwrap();
     let manual = list.occurrences.iter().find(|occurrence| occurrence.job == run.job).expect("the run is there");
     assert_eq!(manual.marks, ["manual"]);
-    assert_eq!(manual.explanation, format!("fired as {}, because somebody asked for it", run.job.unwrap()));
+    assert_eq!(manual.explanation, format!("fired as {}, because {WHO} asked for it", run.job.unwrap()));
     let planned = list.occurrences.last().unwrap();
     assert_eq!((planned.verdict.as_str(), planned.local.ends_with("+00:00")), ("fired", true));
     let job: JobId = planned.job.expect("a job was made");

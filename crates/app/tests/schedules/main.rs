@@ -7,6 +7,7 @@ mod life;
 mod lost;
 #[path = "../world/peers.rs"]
 mod peers;
+mod people;
 mod record;
 #[expect(dead_code, reason = "tests of backfills use more of it")]
 mod worker;

@@ -43,6 +43,9 @@ pub enum Channel {
         to: Vec<String>,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         cc: Vec<String>,
+        /// Everybody who asked for a job that a message is about gets one of their own, too.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        requester: bool,
     },
     /// The URL is a secret: everyone who has it can post.
     Slack { webhook: String },
@@ -59,6 +62,16 @@ pub enum Channel {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sign_with: Option<String>,
     },
+}
+
+impl Channel {
+    /// Whether it names anybody, besides those who asked for what a message is about.
+    pub fn has_recipients(&self) -> bool {
+        match self {
+            Self::Email { to, .. } => !to.is_empty(),
+            Self::Slack { .. } | Self::Telegram { .. } | Self::Webhook { .. } => true,
+        }
+    }
 }
 
 /// The user's own texts; without one, the built-in text is sent.
@@ -101,7 +114,9 @@ impl RuleSpec {
 impl fmt::Debug for Channel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Email { to, cc } => f.debug_struct("Email").field("to", to).field("cc", cc).finish(),
+            Self::Email { to, cc, requester } => {
+                f.debug_struct("Email").field("to", to).field("cc", cc).field("requester", requester).finish()
+            }
             Self::Slack { webhook } => Slack { webhook: webhook.clone(), text: None }.fmt(f),
             Self::Telegram { bot, chat, silent } => {
                 f.debug_struct("Telegram").field("bot", bot).field("chat", chat).field("silent", silent).finish()

@@ -122,4 +122,6 @@ pub struct OccurrenceRow {
     pub started_at: Option<Timestamp>,
     /// What else there is to say, for people.
     pub reason: Option<String>,
+    /// Who asked for it, if it was not planned.
+    pub requested_by: Option<String>,
 }

@@ -34,6 +34,8 @@ impl Bench {
             updated_at: now,
             spec,
             waits_for: None,
+            created_by: None,
+            changed_by: None,
         };
         let owner = Owner::new(ServerId::new(now, 1), Config::default(), 7);
         let mut bench = Self { owner, now, task: Arc::new(task), jobs_made: 0 };

@@ -32,6 +32,8 @@ impl Bench {
             updated_at: NOW,
             spec,
             waits_for: None,
+            created_by: None,
+            changed_by: None,
         };
         let mut owner = Owner::new(ServerId::new(NOW, 1), Config { lanes: 2, ..config }, 7);
         for shard in (0..4).map(ShardId) {

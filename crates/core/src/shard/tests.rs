@@ -50,6 +50,8 @@ impl Bench {
             updated_at: now,
             spec,
             waits_for: None,
+            created_by: None,
+            changed_by: None,
         };
         let mut owner = Owner::new(ServerId::new(now, 1), config, 7);
         owner.handle(

@@ -1,11 +1,11 @@
-//! How many aborted backfills wait for the end of their jobs, and for how long.
+//! How many aborted backfills of a namespace wait for the end of their jobs, and for how long.
 //!
 //! Each costs a read of its jobs every few seconds, and a job that no worker takes never ends. Nobody waits for the
 //! result of an aborted backfill, so it expires. Its jobs go on, and its list of runs still shows their states.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
-use punctual_core::{BackfillId, Span, Timestamp};
+use punctual_core::{BackfillId, NamespaceId, Span, Timestamp};
 use punctual_store::{BACKFILLS_MAX, BackfillRow};
 
 /// As many as may run, because all of those can be aborted at once.
@@ -16,13 +16,21 @@ const WAIT_MAX: Span = Span::from_secs(86_400);
 /// The aborted backfills that wait no longer: those that waited too long and, if there are too many, those that have
 /// waited longest. `rows` are all running backfills, of all shards.
 pub(super) fn expired(rows: &[BackfillRow], now: Timestamp) -> HashSet<BackfillId> {
-    let ended_at = |row: &BackfillRow| row.progress.ended.as_ref().map(|by| (by.at, row.id));
-    let mut waiting: Vec<(Timestamp, BackfillId)> = rows.iter().filter_map(ended_at).collect();
-    waiting.sort_unstable();
-    let too_many = waiting.len().saturating_sub(WAITING_MAX);
-    let is_over = |place: usize, ended_at: Timestamp| place < too_many || now.since(ended_at) >= WAIT_MAX;
-    let over = waiting.into_iter().enumerate().filter(|(place, (ended_at, _))| is_over(*place, *ended_at));
-    over.map(|(_, (_, id))| id).collect()
+    let mut by_namespace: BTreeMap<NamespaceId, Vec<(Timestamp, BackfillId)>> = BTreeMap::new();
+    for row in rows {
+        if let Some(ended) = &row.progress.ended {
+            by_namespace.entry(row.namespace).or_default().push((ended.at, row.id));
+        }
+    }
+    let mut over = HashSet::new();
+    for mut waiting in by_namespace.into_values() {
+        waiting.sort_unstable();
+        let too_many = waiting.len().saturating_sub(WAITING_MAX);
+        let is_over = |place: usize, ended_at: Timestamp| place < too_many || now.since(ended_at) >= WAIT_MAX;
+        let ended = waiting.into_iter().enumerate().filter(|(place, (ended_at, _))| is_over(*place, *ended_at));
+        over.extend(ended.map(|(_, (_, id))| id));
+    }
+    over
 }
 
 #[cfg(test)]
@@ -84,5 +92,10 @@ mod tests {
         rows.push(row(2000, Some(count)));
         rows.push(row(2001, Some(count)));
         assert_eq!(expired_places(&rows, count), [WAITING_MAX - 2, WAITING_MAX - 1]);
+        // Those of another namespace take nobody's place.
+        rows.truncate(rows.len() - 2);
+        let elsewhere = |number| BackfillRow { namespace: NamespaceId(1), ..row(number, Some(count)) };
+        rows.extend([elsewhere(2000), elsewhere(2001)]);
+        assert_eq!(expired_places(&rows, count), [0_usize; 0]);
     }
 }

@@ -45,6 +45,8 @@ impl Harness {
             updated_at: START,
             spec,
             waits_for: None,
+            created_by: None,
+            changed_by: None,
         };
         store.model.intern_tasks_now(vec![(task, [0; 32])]).unwrap();
         Self { store, task: id, made: AtomicU64::new(0) }
@@ -93,6 +95,7 @@ impl Harness {
             submitted_at: now,
             tracing_id: None,
             source: None,
+            requester: None,
             input: None,
         };
         let id = job.id;

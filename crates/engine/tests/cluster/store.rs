@@ -22,14 +22,14 @@ use punctual_store::{
     AuditAppended, AuditBatch, AuditEnds, AuditPlace, AuditRow, Authorities, AuthorityRow, BackfillRow, BackfillRun,
     BackfillStep, Backfilled, Backfills, CalendarDeletion, CalendarUpdate, ChunkMarks, ClusterSecret, CreatedArtifact,
     DeliveryRow, Dispatch, Dispatched, DueWindow, DutyLease, Enrolment, EnrolmentChanges, Enrolments, Filter,
-    FinishedJob, FoundRow, HotJob, IdempotencyKey, Identities, IdentityChanges, IdentityId, Interned, JobPages,
-    JobReads, JobRecord, JoinRequest, JoinTokenRow, Joined, KeptLog, KeyChange, KeyRow, LateOutcome, Lease, Leases,
-    LoadPage, LoadedRow, LogArchive, LogChunk, LogPiece, Logs, Member, Members, NamespaceChange, NamespaceDeletion,
-    Namespaces, NewArtifact, Notices, OccurrenceFilter, OpenStarts, Order, Owned, Page, Position, RerunRecord, Result,
-    Retention, RootKeyId, RuleChange, RuleDeletion, RuleRow, ScheduleFilter, Schedules, SealedKey, SecretChange,
-    SecretRow, Secrets, SeenMember, SeenWorker, SeenWorkers, SessionChange, SessionRow, ShardSchedules, Stepped, Store,
-    StoreError, Submission, Submit, Submitted, TaskChange, Tasks, Transitions, UserChange, UserRow, UserSessions, Uses,
-    WaitingNotice, WholeLog,
+    FinishedJob, FoundRow, HotJob, IdempotencyKey, Identities, IdentityChanges, IdentityId, Interned, JobAction,
+    JobPages, JobReads, JobRecord, JoinRequest, JoinTokenRow, Joined, KeptLog, KeyChange, KeyRow, LateOutcome, Lease,
+    Leases, LoadPage, LoadedRow, LogArchive, LogChunk, LogPiece, Logs, Member, Members, NamespaceChange,
+    NamespaceDeletion, Namespaces, NewArtifact, Notices, OccurrenceFilter, OpenStarts, Order, Owned, Page, Position,
+    Requester, RequesterId, Requesters, RerunRecord, Result, Retention, RootKeyId, RuleChange, RuleDeletion, RuleRow,
+    ScheduleFilter, Schedules, SealedKey, SecretChange, SecretRow, Secrets, SeenMember, SeenWorker, SeenWorkers,
+    SessionChange, SessionRow, ShardSchedules, Stepped, Store, StoreError, Submission, Submit, Submitted, TaskChange,
+    Tasks, Transitions, UserChange, UserRow, UserSessions, Uses, WaitingNotice, WholeLog,
 };
 use punctual_store_tests::model::ModelStore;
 use tokio::sync::watch;
@@ -231,6 +231,12 @@ under_weather! {
         submit(submission: Submission) -> Submitted;
         idempotent_answer(key: IdempotencyKey, fingerprint: [u8; 32], now: Timestamp) -> Option<Submitted>;
     }
+    Requesters {
+        requester_id(requester: Requester) -> RequesterId;
+        requesters(ids: Vec<RequesterId>) -> Vec<(RequesterId, Requester)>;
+        keep_job_action(action: JobAction) -> ();
+        job_actions(job: JobId) -> Vec<JobAction>;
+    }
     JobReads {
         job(id: JobId) -> Option<JobRecord>;
         reruns(id: JobId) -> Vec<RerunRecord>;
@@ -278,6 +284,8 @@ under_weather! {
         revoke_join_token(id: JoinTokenId, at: Timestamp) -> bool;
         enrol(request: JoinRequest) -> Joined;
         renew_enrolment(id: EnrolmentId, now: Timestamp, expires_at: Timestamp) -> Option<Enrolment>;
+        set_worker_namespaces(id: EnrolmentId, namespaces: Vec<String>) -> Option<Enrolment>;
+        set_token_namespaces(id: JoinTokenId, namespaces: Vec<String>) -> Option<JoinTokenRow>;
         revoke_enrolment(id: EnrolmentId, at: Timestamp) -> bool;
         enrolments_changed(after: u64, limit: usize) -> EnrolmentChanges;
     }

@@ -44,6 +44,15 @@ pub(crate) enum WorkerVerb {
     Token(TokenVerb),
     /// List the workers that joined with a token, and what they may do
     Enrolments(EnrolmentArgs),
+    /// Change the namespaces whose jobs workers that joined run; it counts within 5 seconds, and what they run goes on
+    Edit {
+        /// The ids of their enrolments, as `punctual worker enrolments` lists them
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<EnrolmentId>,
+        /// The namespaces whose jobs they run from now on, separated by commas
+        #[arg(long, value_name = "NAMES", value_delimiter = ',', required = true)]
+        namespaces: Vec<String>,
+    },
     /// Cut workers that joined off: within seconds they are nobody, and what they run is lost
     Revoke {
         /// The ids of their enrolments, as `punctual worker enrolments` lists them
@@ -64,6 +73,7 @@ pub(crate) async fn run(args: WorkerArgs, context: &Context) -> anyhow::Result<E
         Some(WorkerVerb::List { all }) => return list(all, context).await,
         Some(WorkerVerb::Token(verb)) => return worker_tokens::run(verb, context).await,
         Some(WorkerVerb::Enrolments(args)) => return worker_tokens::enrolments(args, context).await,
+        Some(WorkerVerb::Edit { ids, namespaces }) => return worker_tokens::edit(ids, namespaces, context).await,
         Some(WorkerVerb::Revoke { ids }) => return worker_tokens::revoke(ids, context).await,
         None => {}
     }

@@ -1,7 +1,7 @@
 //! `punctual worker token …`, `punctual worker enrolments` and `punctual worker revoke`.
 
 use clap::{Args, Subcommand};
-use punctual_api::{EnrolmentQuery, WorkerTokenRequest};
+use punctual_api::{EnrolmentQuery, WorkerEdit, WorkerTokenRequest};
 use punctual_core::{EnrolmentId, JoinTokenId, Span};
 
 use super::Context;
@@ -18,6 +18,15 @@ pub(crate) enum TokenVerb {
     /// List join tokens, without their secrets
     #[command(aliases = ["ls"])]
     List,
+    /// Change the namespaces of all workers that joined with a token, and of those that will
+    Edit {
+        /// The id of the token
+        #[arg(value_name = "ID")]
+        id: JoinTokenId,
+        /// The namespaces whose jobs they run from now on, separated by commas
+        #[arg(long, value_name = "NAMES", value_delimiter = ',', required = true)]
+        namespaces: Vec<String>,
+    },
     /// Delete join tokens: nobody joins with them any more, and workers that joined stay
     #[command(aliases = ["remove", "rm", "revoke"])]
     Delete {
@@ -93,6 +102,10 @@ pub(crate) async fn run(verb: TokenVerb, context: &Context) -> anyhow::Result<Ex
                 out.hint("No join tokens. Create one: punctual worker token create --queues default --kinds binary");
             }
         }
+        TokenVerb::Edit { id, namespaces } => {
+            let token = client.edit_worker_token(id, &WorkerEdit { namespaces }).await?;
+            out.hint(&format!("Workers of {id} serve {} within 5 seconds.", token.namespaces.join(", ")));
+        }
         TokenVerb::Delete { ids } => {
             for id in ids {
                 client.delete_worker_token(id).await?;
@@ -122,6 +135,16 @@ pub(crate) async fn enrolments(args: EnrolmentArgs, context: &Context) -> anyhow
     }
     if let Some(cursor) = &list.next_cursor {
         context.out.hint(&format!("There are more: punctual worker enrolments --cursor {cursor}"));
+    }
+    Ok(Exit::Ok)
+}
+
+pub(crate) async fn edit(ids: Vec<EnrolmentId>, namespaces: Vec<String>, context: &Context) -> anyhow::Result<Exit> {
+    let client = context.client_of_cluster()?;
+    let edit = WorkerEdit { namespaces };
+    for id in ids {
+        let worker = client.edit_worker(id, &edit).await?;
+        context.out.hint(&format!("{id} serves {} within 5 seconds.", worker.namespaces.join(", ")));
     }
     Ok(Exit::Ok)
 }

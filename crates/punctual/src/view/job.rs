@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use comfy_table::Cell;
 use punctual_api::{
-    Answered, Attempt, AttemptDetails, Job, JobNotification, JobSchedule, JobSummary, LateOutcome, Rerun, RetryCount,
-    TaskDefinition, TaskRef,
+    Answered, Attempt, AttemptDetails, Job, JobAction, JobNotification, JobSchedule, JobSummary, LateOutcome,
+    Requester, Rerun, RetryCount, TaskDefinition, TaskRef,
 };
 use punctual_core::task::{Limits, Run, TaskSpec};
 use punctual_core::{JobState, Span};
@@ -118,7 +118,8 @@ fn job_text(out: &Output, job: &Job) -> String {
     if let Some(definition) = &job.definition {
         definition_lines(&mut text, job, definition);
     }
-    text.line("submitted", out.zone.show_millis(job.submitted_at));
+    let by = job.submitted_by.as_ref().map(|by| format!(" by {}", requester(by))).unwrap_or_default();
+    text.line("submitted", format!("{}{by}", out.zone.show_millis(job.submitted_at)));
     let when = |at| match job.finished_at {
         Some(ended) if at > ended => out.zone.show_millis(at),
         _ => format!("{} ({})", out.zone.show_millis(at), relative(at, now())),
@@ -164,6 +165,9 @@ fn job_text(out: &Output, job: &Job) -> String {
     for rerun in job.reruns.iter().filter(|rerun| rerun.next_attempt >= next) {
         text.line("run again", rerun_line(out, rerun));
     }
+    for JobAction { at, action, by } in &job.actions {
+        text.line(action_word(action), format!("{} by {}", out.zone.show_millis(*at), requester(by)));
+    }
     if let Some(input) = &job.input {
         text.line("input", input.get());
     }
@@ -171,6 +175,22 @@ fn job_text(out: &Output, job: &Job) -> String {
         text.line("output", output.get());
     }
     text.text
+}
+
+/// By name. One whose name was not stored is called by what it is.
+fn requester(by: &Requester) -> String {
+    if by.name.is_empty() { format!("a {}", one_line(&by.kind).replace('_', " ")) } else { one_line(&by.name) }
+}
+
+/// What somebody did, as a line of the job's record says it.
+fn action_word(action: &str) -> &str {
+    match action {
+        "cancel" => "cancelled",
+        "delete" => "deleted",
+        "retry" => "retried",
+        "run" => "run now",
+        other => other,
+    }
 }
 
 /// A one-off task is called by its title.

@@ -98,8 +98,9 @@ fn kinds(on: &[NoticeKind]) -> String {
 
 /// By which way, and to whom.
 pub(crate) fn channel(rule: &NotificationView) -> String {
-    if let Some(EmailChannel { to, .. }) = &rule.email {
-        return to.join(", ");
+    if let Some(EmailChannel { to, requester, .. }) = &rule.email {
+        let requester = requester.then(|| "whoever asked for it".to_owned());
+        return to.iter().cloned().chain(requester).collect::<Vec<_>>().join(", ");
     }
     if let Some(WebhookChannel { url, .. }) = &rule.webhook {
         return url.clone();

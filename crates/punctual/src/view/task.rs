@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use comfy_table::Cell;
 use punctual_api::{TaskView, make_durations_friendly};
+use punctual_core::Timestamp;
 use punctual_core::attempt::FailureClass;
 use punctual_core::retry::RetryPolicy;
 use punctual_core::run::{Command, Email, default_grace};
@@ -156,9 +157,15 @@ fn task_text(out: &Output, task: &TaskView) -> String {
     if spec.on_lost != usual.on_lost {
         text.line("on lost", word(spec.on_lost));
     }
-    text.line("created", out.zone.show(task.created_at));
-    text.line("updated", out.zone.show(task.updated_at));
+    text.line("created", done_by(out, task.created_at, task.created_by.as_deref()));
+    text.line("updated", done_by(out, task.updated_at, task.changed_by.as_deref()));
     text.text
+}
+
+/// Of tasks that are older than this record nobody knows who made them.
+fn done_by(out: &Output, at: Timestamp, who: Option<&str>) -> String {
+    let by = who.map(|who| format!(" by {}", one_line(who))).unwrap_or_default();
+    format!("{}{by}", out.zone.show(at))
 }
 
 fn http_lines(text: &mut Detail, call: &HttpCall) {

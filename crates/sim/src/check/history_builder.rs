@@ -67,6 +67,8 @@ impl HistoryBuilder {
             updated_at: START,
             spec,
             waits_for: None,
+            created_by: None,
+            changed_by: None,
         };
         let task = Arc::new(task);
         let builder = Self {
@@ -263,7 +265,10 @@ impl HistoryBuilder {
             give_backs: None,
             cancel_requested: false,
         };
-        self.fact(Fact::Final { id, record: Some(JobRecord::Hot { job, input: None, attempts: Vec::new() }) })
+        self.fact(Fact::Final {
+            id,
+            record: Some(JobRecord::Hot { job, requester: None, input: None, attempts: Vec::new() }),
+        })
     }
 
     pub(super) fn finished(self, state: JobState, reason: Option<&str>) -> Self {
@@ -282,7 +287,7 @@ impl HistoryBuilder {
             due_at: id.due_at(),
             reason: reason.map(str::to_owned),
         };
-        let record = JobRecord::Finished { job, input: None, output: None, attempts: Vec::new() };
+        let record = JobRecord::Finished { job, requester: None, input: None, output: None, attempts: Vec::new() };
         self.fact(Fact::Final { id, record: Some(record) })
     }
 

@@ -12,6 +12,7 @@ use super::submit::{Call, Submitting};
 use crate::codec::{self, Uuid, namespace_number, shard_number};
 use crate::connection::Conn;
 use crate::pipeline::{Blob, Param, Pipeline, Step, column};
+use crate::requesters;
 use crate::sql;
 use crate::tasks::{self, KnownTask};
 use crate::trouble::Trouble;
@@ -292,13 +293,16 @@ async fn insert_jobs(conn: &Conn, jobs: &[&NewJob], known: impl Fn(TaskId) -> Op
     let is_plain = |job: &NewJob| {
         job.tracing_id.is_none() && job.input.is_none() && job.source.is_none() && job.namespace.is_default()
     };
+    let requesters = || column(jobs.iter().map(|job| job.requester.map(requesters::number)));
     if jobs.iter().all(|job| is_plain(job)) {
+        params.push(requesters());
         return Ok(Step::Prepared(conn.prepare(sql!("insert_plain_jobs")).await?, params));
     }
     params.push(column(jobs.iter().map(|job| job.tracing_id.as_deref().map(codec::text))));
     params.push(column(jobs.iter().map(|job| job.input.clone().map(Blob))));
     params.push(column(jobs.iter().map(|job| job.source.map(|source| source.to_bytes().to_vec()))));
     params.push(column(jobs.iter().map(|job| codec::namespace_or_none(job.namespace))));
+    params.push(requesters());
     Ok(Step::Prepared(conn.prepare(sql!("insert_jobs")).await?, params))
 }
 

@@ -4,13 +4,14 @@ use bytes::Bytes;
 use punctual_core::attempt::AttemptRecord;
 use punctual_core::{AttemptNo, JobId, JobKey};
 use punctual_store::columns::{finished_job, hot_job};
-use punctual_store::{FinishedJob, HotJob, JobRecord, LateOutcome, RerunRecord, StoreError};
+use punctual_store::{FinishedJob, HotJob, JobRecord, LateOutcome, RequesterId, RerunRecord, StoreError};
 use tokio_postgres::Row;
 
 use crate::codec::{self, Read, Uuid, shard_number};
 use crate::connection::Conn;
 use crate::link::Borrowed;
 use crate::pipeline::{Pipeline, Step};
+use crate::requesters::id_or_none;
 use crate::sql;
 use crate::trouble::Trouble;
 
@@ -33,12 +34,13 @@ pub(super) async fn find(conn: &Borrowed<'_>, id: JobId) -> Result<Option<JobRec
     let (hot, finished) = (answer(1)?, answer(2)?);
     let mut attempts: Vec<_> = answer(3)?.iter().filter_map(|row| readable_attempt(row, 0, id)).collect();
     if let Some(row) = hot.first() {
-        return Ok(Some(JobRecord::Hot { job: read_hot(row)?, input: codec::bytes(row, hot_job::COUNT)?, attempts }));
+        let (input, requester) = (codec::bytes(row, hot_job::COUNT)?, id_or_none(row, hot_job::COUNT + 1)?);
+        return Ok(Some(JobRecord::Hot { job: read_hot(row)?, requester, input, attempts }));
     }
     let Some(row) = finished.first() else { return Ok(None) };
-    let (job, last, input, output) = read_record(row, id)?;
+    let (job, last, requester, input, output) = read_record(row, id)?;
     attempts.extend(last);
-    Ok(Some(JobRecord::Finished { job, input, output, attempts }))
+    Ok(Some(JobRecord::Finished { job, requester, input, output, attempts }))
 }
 
 pub(super) async fn reruns(conn: &Conn, id: JobId) -> Result<Vec<RerunRecord>, Trouble> {
@@ -65,10 +67,10 @@ pub(super) async fn late_outcomes(conn: &Conn, id: JobId, limit: usize) -> Resul
     rows.iter().map(read).collect()
 }
 
-/// In `job_record_finished`, the input and the output are after the job and its last attempt.
+/// In `job_record_finished`, the input, the output and the requester are after the job and its last attempt.
 const INPUT: usize = finished_job::COUNT + 12;
 
-type FinishedRow = (FinishedJob, Option<AttemptRecord>, Option<Bytes>, Option<Bytes>);
+type FinishedRow = (FinishedJob, Option<AttemptRecord>, Option<RequesterId>, Option<Bytes>, Option<Bytes>);
 
 /// One attempt that cannot be read must not hide its job.
 fn readable_attempt(row: &Row, column: usize, id: JobId) -> Option<AttemptRecord> {
@@ -81,7 +83,8 @@ fn readable_attempt(row: &Row, column: usize, id: JobId) -> Option<AttemptRecord
 fn read_record(row: &Row, id: JobId) -> Read<FinishedRow> {
     let last =
         codec::attempt_no(row, finished_job::COUNT)?.and_then(|_| readable_attempt(row, finished_job::COUNT, id));
-    Ok((read_finished(row)?, last, codec::bytes(row, INPUT)?, codec::bytes(row, INPUT + 1)?))
+    let requester = id_or_none(row, INPUT + 2)?;
+    Ok((read_finished(row)?, last, requester, codec::bytes(row, INPUT)?, codec::bytes(row, INPUT + 1)?))
 }
 
 pub(super) async fn hot_at(conn: &Conn, keys: &[JobKey]) -> Result<Vec<HotJob>, Trouble> {

@@ -10,9 +10,11 @@ use std::sync::{Arc, PoisonError};
 use async_trait::async_trait;
 use punctual_core::{JobId, NamespaceId, TaskId, Timestamp};
 use punctual_store::{
-    Ailing, DeliveryRow, Dispatch, Dispatched, Notices, RULES_MAX, Result, RuleChange, RuleDeletion, RuleRow,
-    RuleUpdate, StoreError, UNREADABLE_NAMED_MAX, WaitingNotice,
+    Ailing, DeliveryRow, Dispatch, Dispatched, Notices, RULES_MAX, RULES_OF_ALL_MAX, Result, RuleChange, RuleDeletion,
+    RuleRow, RuleUpdate, StoreError, UNREADABLE_NAMED_MAX, WaitingNotice,
 };
+
+use tokio_postgres::types::ToSql;
 
 use self::readable::{Readable, Unreadable};
 use crate::codec::{self, Uuid, namespace_number, rows_max};
@@ -152,7 +154,9 @@ async fn put_rule(conn: &Conn, row: &RuleRow, expected: Option<u32>) -> Done<Rul
         Some(_) => conn.execute(sql!("update_rule"), &[&name, &spec, &at, &who, &(next as i32), &namespace]).await?,
         None => {
             let (most, version) = (rows_max(RULES_MAX), row.version as i64);
-            conn.execute(sql!("insert_rule"), &[&name, &spec, &at, &who, &most, &version, &namespace]).await?
+            let most_of_all = rows_max(RULES_OF_ALL_MAX);
+            let row: [&(dyn ToSql + Sync); 8] = [&name, &spec, &at, &who, &most, &version, &namespace, &most_of_all];
+            conn.execute(sql!("insert_rule"), &row).await?
         }
     };
     if changed == 0 {

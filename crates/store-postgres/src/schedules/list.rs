@@ -74,7 +74,7 @@ pub(super) async fn occurrences(
     let verdicts: Vec<i16> = filter.verdicts.iter().map(|verdict| *verdict as i16).collect();
     let (examined, sent) = (rows_max(rows_to_examine(!verdicts.is_empty(), limit)), rows_max(limit + 1));
     let rows = conn.query(text, &[&Uuid::from(schedule), &low, &high, &examined, &verdicts, &sent]).await?;
-    page(&rows, 10, limit, read_occurrence, |row| codec::time(row, 1))
+    page(&rows, 11, limit, read_occurrence, |row| codec::time(row, 1))
 }
 
 /// At `flags` a row says whether it was the last to be looked at, and then whether it fits.

@@ -146,7 +146,7 @@ pub(super) fn read_schedule(row: &Row) -> Read<ScheduleRow> {
     })
 }
 
-/// The first ten columns of `queued_occurrences` and `occurrences`.
+/// The first eleven columns of `queued_occurrences` and `occurrences`.
 pub(super) fn read_occurrence(row: &Row) -> Read<OccurrenceRow> {
     let at = codec::time(row, 1)?;
     let verdict = Verdict::from_number(codec::value::<i16>(row, 3)?.into());
@@ -161,5 +161,6 @@ pub(super) fn read_occurrence(row: &Row) -> Read<OccurrenceRow> {
         job: codec::job_id_or_none(row, 7)?,
         reason: codec::value(row, 8)?,
         started_at: codec::time_or_none(row, 9)?,
+        requested_by: codec::value(row, 10)?,
     })
 }

@@ -59,6 +59,7 @@ fn columns(unfit: Unfit, decisions: &[(usize, &Decision)]) -> Vec<Param> {
         column(jobs().map(|job| job.is_some_and(|job| job.is_counted))),
         Box::new(TASK_USE_STEP.as_micros()),
         Box::new(unfit == Unfit::Refuse),
+        column(each().map(|row| row.requested_by.as_deref().map(codec::text))),
     ]
 }
 

@@ -1,7 +1,9 @@
 //! Adds backfills and lets them go on.
 
 use punctual_core::{BackfillId, JobState, ScheduleId, Timestamp};
-use punctual_store::{BACKFILLS_MAX, BackfillProgress, BackfillRow, BackfillStep, NewJob, Stepped, codes};
+use punctual_store::{
+    BACKFILLS_MAX, BACKFILLS_OF_ALL_MAX, BackfillProgress, BackfillRow, BackfillStep, NewJob, Stepped, codes,
+};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::jobs::store_jobs;
@@ -10,8 +12,10 @@ use crate::{codec, sql};
 
 /// False if too many are running. It stays so until it is added: there is one writer.
 pub(super) fn add(conn: &Connection, row: &BackfillRow) -> Result<bool, Failure> {
-    let running: i64 = conn.prepare_cached(sql!("count_running_backfills"))?.query_row([], |row| row.get(0))?;
-    if running >= BACKFILLS_MAX as i64 {
+    let (running, own): (i64, i64) = conn
+        .prepare_cached(sql!("count_running_backfills"))?
+        .query_row([row.namespace.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    if running >= BACKFILLS_OF_ALL_MAX as i64 || own >= BACKFILLS_MAX as i64 {
         return Ok(false);
     }
     let BackfillRow { id, namespace, schedule, schedule_name, spec, created, version, progress } = row;

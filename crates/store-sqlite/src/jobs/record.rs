@@ -4,28 +4,28 @@ use bytes::Bytes;
 use punctual_core::attempt::AttemptRecord;
 use punctual_core::{AttemptNo, JobId, JobKey};
 use punctual_store::columns::{finished_job, hot_job};
-use punctual_store::{FinishedJob, HotJob, JobRecord, LateOutcome, RerunRecord};
+use punctual_store::{FinishedJob, HotJob, JobRecord, LateOutcome, RequesterId, RerunRecord};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::writer::Failure;
 use crate::{codec, sql, transitions};
 
 pub(super) fn find(conn: &Connection, id: JobId) -> Result<Option<JobRecord>, Failure> {
-    if let Some((job, input)) = hot(conn, id)? {
-        return Ok(Some(JobRecord::Hot { job, input, attempts: attempts(conn, id)? }));
+    if let Some((job, requester, input)) = hot(conn, id)? {
+        return Ok(Some(JobRecord::Hot { job, requester, input, attempts: attempts(conn, id)? }));
     }
-    let Some((job, last, input, output)) = finished(conn, id)? else { return Ok(None) };
+    let Some((job, last, requester, input, output)) = finished(conn, id)? else { return Ok(None) };
     let mut attempts = attempts(conn, id)?;
     attempts.extend(last);
-    Ok(Some(JobRecord::Finished { job, input, output, attempts }))
+    Ok(Some(JobRecord::Finished { job, requester, input, output, attempts }))
 }
 
-fn hot(conn: &Connection, id: JobId) -> Result<Option<(HotJob, Option<Bytes>)>, Failure> {
+fn hot(conn: &Connection, id: JobId) -> Result<Option<HotRow>, Failure> {
     let mut statement = conn.prepare_cached(sql!("job_record_hot"))?;
     transitions::at_its_key(conn, id, |key: JobKey| {
         statement
             .query_row(params![key.shard().0, key.due_at.as_micros(), id.to_bytes()], |row| {
-                Ok((read_hot(row)?, codec::bytes(row, hot_job::COUNT)?))
+                Ok((read_hot(row)?, requester(row, hot_job::COUNT + 1)?, codec::bytes(row, hot_job::COUNT)?))
             })
             .optional()
     })
@@ -50,17 +50,23 @@ pub(super) fn finished_among(conn: &Connection, ids: &[JobId]) -> Result<Vec<Fin
     Ok(jobs)
 }
 
-/// In `job_record_finished`, the input and the output are after the job and its last attempt.
+fn requester(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<RequesterId>> {
+    Ok(row.get::<_, Option<u32>>(column)?.map(RequesterId))
+}
+
+/// In `job_record_finished`, the input, the output and the requester are after the job and its last attempt.
 const INPUT: usize = finished_job::COUNT + 12;
 
-type FinishedRow = (FinishedJob, Option<AttemptRecord>, Option<Bytes>, Option<Bytes>);
+type HotRow = (HotJob, Option<RequesterId>, Option<Bytes>);
+type FinishedRow = (FinishedJob, Option<AttemptRecord>, Option<RequesterId>, Option<Bytes>, Option<Bytes>);
 
 fn finished(conn: &Connection, id: JobId) -> Result<Option<FinishedRow>, Failure> {
     let mut statement = conn.prepare_cached(sql!("job_record_finished"))?;
     let row = statement.query_row([id.to_bytes()], |row| {
         let ran = row.get::<_, Option<u32>>(finished_job::COUNT)?.is_some();
         let last = if ran { readable_attempt(row, finished_job::COUNT, id) } else { None };
-        Ok((read_finished(row)?, last, codec::bytes(row, INPUT)?, codec::bytes(row, INPUT + 1)?))
+        let requester = requester(row, INPUT + 2)?;
+        Ok((read_finished(row)?, last, requester, codec::bytes(row, INPUT)?, codec::bytes(row, INPUT + 1)?))
     });
     Ok(row.optional()?)
 }

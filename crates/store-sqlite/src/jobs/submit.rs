@@ -108,7 +108,8 @@ fn insert(db: &Db, jobs: &[NewJob], tasks: &[i64]) -> Result<(), Failure> {
             job.tracing_id,
             job.source.map(Source::to_bytes),
             job.input.as_deref(),
-            job.namespace.or_none()
+            job.namespace.or_none(),
+            job.requester.map(|requester| requester.0)
         ])?;
     }
     Ok(())

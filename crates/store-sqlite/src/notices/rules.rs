@@ -1,7 +1,7 @@
 //! Who is told of what.
 
 use punctual_core::namespace::NamespaceId;
-use punctual_store::{RULES_MAX, RuleChange, RuleDeletion, RuleRow};
+use punctual_store::{RULES_MAX, RULES_OF_ALL_MAX, RuleChange, RuleDeletion, RuleRow};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::readable::{Readable, Table};
@@ -29,7 +29,7 @@ pub(super) fn put(conn: &Connection, row: &RuleRow, expected: Option<u32>) -> Re
     if expected.is_some_and(|expected| expected != revision) {
         return Ok(RuleChange::Conflict { revision });
     }
-    if known.is_none() && count(conn)? >= RULES_MAX as i64 {
+    if known.is_none() && !has_room(conn, *namespace)? {
         return Ok(RuleChange::Full);
     }
     let is_new = known.is_none();
@@ -45,8 +45,10 @@ pub(super) fn put(conn: &Connection, row: &RuleRow, expected: Option<u32>) -> Re
     Ok(RuleChange::Done { revision })
 }
 
-fn count(conn: &Connection) -> rusqlite::Result<i64> {
-    conn.prepare_cached(sql!("count_rules"))?.query_row([], |row| row.get(0))
+fn has_room(conn: &Connection, namespace: NamespaceId) -> rusqlite::Result<bool> {
+    let counts = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
+    let (all, own) = conn.prepare_cached(sql!("count_rules"))?.query_row([namespace.0], counts)?;
+    Ok(all < RULES_OF_ALL_MAX as i64 && own < RULES_MAX as i64)
 }
 
 pub(super) fn delete(
@@ -65,7 +67,7 @@ pub(super) fn delete(
 
 pub(super) fn all(conn: &Connection, namespace: Option<NamespaceId>) -> Result<Readable<RuleRow>, Failure> {
     let mut statement = conn.prepare_cached(sql!("rules"))?;
-    RULES.first(RULES_MAX, statement.query([namespace.map(|namespace| namespace.0)])?)
+    RULES.first(RULES_OF_ALL_MAX, statement.query([namespace.map(|namespace| namespace.0)])?)
 }
 
 pub(super) fn one(conn: &Connection, namespace: NamespaceId, name: &str) -> Result<Option<RuleRow>, Failure> {

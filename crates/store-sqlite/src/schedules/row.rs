@@ -76,6 +76,7 @@ pub(super) fn read_occurrence(row: &Row<'_>) -> rusqlite::Result<OccurrenceRow> 
         job: if is_null(row, 7)? { None } else { Some(codec::job_id(row, 7)?) },
         reason: row.get(8)?,
         started_at: if is_null(row, 9)? { None } else { Some(codec::time(row, 9)?) },
+        requested_by: row.get(10)?,
     })
 }
 

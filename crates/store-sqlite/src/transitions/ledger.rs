@@ -20,8 +20,19 @@ pub(super) fn decide<'b>(
     let mut statement = conn.prepare_cached(sql!("insert_occurrence"))?;
     let mut firing = Firing::new(conn, numbers)?;
     for decision in decisions {
-        let OccurrenceRow { schedule, at, slot, verdict, decided_at, marks, count, job, started_at: _, reason } =
-            &decision.occurrence;
+        let OccurrenceRow {
+            schedule,
+            at,
+            slot,
+            verdict,
+            decided_at,
+            marks,
+            count,
+            job,
+            started_at: _,
+            reason,
+            requested_by,
+        } = &decision.occurrence;
         let decided = statement.execute(params![
             schedule.to_bytes(),
             at.as_micros(),
@@ -32,7 +43,8 @@ pub(super) fn decide<'b>(
             marks.0,
             count,
             job.map(|job| job.to_bytes()),
-            reason
+            reason,
+            requested_by
         ])?;
         match decided {
             0 => void.occurrences.push((*schedule, *at)),
@@ -52,7 +64,8 @@ pub(super) fn release<'b>(
     let mut statement = conn.prepare_cached(sql!("release_occurrence"))?;
     let mut firing = Firing::new(conn, numbers)?;
     for decision in decisions {
-        let OccurrenceRow { schedule, at, slot, verdict, decided_at, marks, count, job, started_at: _, reason } =
+        // Who asked for it is on record since it was queued.
+        let OccurrenceRow { schedule, at, slot, verdict, decided_at, marks, count, job, reason, .. } =
             &decision.occurrence;
         let released = statement.execute(params![
             schedule.to_bytes(),
@@ -122,7 +135,8 @@ impl<'c, 'b> Firing<'c, 'b> {
             let row = params![shard, due_at, bytes, number, priority, submitted_at, source, schedule, namespace];
             self.with_input.execute(row)?;
         } else {
-            let row = params![shard, due_at, bytes, number, priority, submitted_at, Null, source, Null, namespace];
+            let row =
+                params![shard, due_at, bytes, number, priority, submitted_at, Null, source, Null, namespace, Null];
             self.bare.execute(row)?;
         }
         if *is_counted {

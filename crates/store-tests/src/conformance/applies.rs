@@ -155,6 +155,7 @@ pub(super) async fn a_settled_job_is_in_history_with_all_that_is_known(store: &d
     };
     let record = JobRecord::Finished {
         job: shown,
+        requester: None,
         input: Some(text("in")),
         output: Some(text("out")),
         attempts: vec![ran(1, Ending::TimedOut)],

@@ -163,6 +163,9 @@ pub(super) async fn only_so_many_backfills_run_at_a_time(store: &dyn Store) {
     assert_eq!(store.running_backfills().await.unwrap().len(), BACKFILLS_MAX, "it is still looked after");
     assert!(store.add_backfill(new_backfill(501)).await.unwrap());
     assert!(!store.add_backfill(new_backfill(502)).await.unwrap());
+    // Those of another namespace do not count.
+    let elsewhere = BackfillRow { namespace: punctual_core::NamespaceId(1), ..new_backfill(502) };
+    assert!(store.add_backfill(elsewhere).await.unwrap());
 }
 
 pub(super) async fn backfills_are_listed_the_latest_first(store: &dyn Store) {

@@ -171,3 +171,36 @@ pub(super) async fn what_ended_long_ago_makes_room_for_what_is_new(store: &dyn S
     let row = enrolled(store, JoinRequest { now: later, expires_at: later + hour, ..request(2, 2, 0) }).await;
     assert_eq!(store.enrolments_changed(0, 10).await.unwrap().rows, [row]);
 }
+
+pub(super) async fn the_namespaces_of_workers_change_with_a_revision_of_their_own(store: &dyn Store) {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    for (number, uses) in [(1, 3), (2, 1)] {
+        assert!(store.add_join_token(token(number, uses)).await.unwrap());
+    }
+    let (one, two, revoked, other) = (
+        enrolled(store, request(1, 1, 10)).await,
+        enrolled(store, request(2, 1, 10)).await,
+        enrolled(store, request(3, 1, 10)).await,
+        enrolled(store, request(4, 2, 10)).await,
+    );
+    assert!(store.revoke_enrolment(revoked.id, at(20)).await.unwrap());
+    let before = store.enrolments_changed(0, 100).await.unwrap().revision;
+    let changed = store.set_worker_namespaces(one.id, names(&["a", "b"])).await.unwrap().unwrap();
+    assert_eq!(changed.scope, WorkerScope { namespaces: names(&["a", "b"]), ..one.scope.clone() }, "and nothing else");
+    assert_eq!(store.enrolments_changed(before, 100).await.unwrap().rows, [changed]);
+    assert_eq!(store.set_worker_namespaces(revoked.id, names(&["a"])).await.unwrap(), None);
+    assert_eq!(store.set_worker_namespaces(worker_id(99), names(&["a"])).await.unwrap(), None);
+    // All that joined with a token, and those that will.
+    let before = store.enrolments_changed(0, 100).await.unwrap().revision;
+    let row = store.set_token_namespaces(token_id(1), names(&["c"])).await.unwrap().unwrap();
+    assert_eq!(store.join_token(token_id(1)).await.unwrap(), Some(row.clone()));
+    assert_eq!((row.scope.namespaces.as_slice(), row.uses), (names(&["c"]).as_slice(), 3));
+    let rows = store.enrolments_changed(before, 100).await.unwrap().rows;
+    let mut ids: Vec<EnrolmentId> = rows.iter().map(|row| row.id).collect();
+    ids.sort();
+    assert_eq!(ids, [one.id, two.id]);
+    assert!(rows.iter().all(|row| row.scope.namespaces == names(&["c"])) && rows[0].revision < rows[1].revision);
+    let next = enrolled(store, request(4, 2, 30)).await;
+    assert_eq!(next.scope, other.scope, "those of another token stay as they are");
+    assert_eq!(store.set_token_namespaces(token_id(9), names(&["c"])).await.unwrap(), None);
+}

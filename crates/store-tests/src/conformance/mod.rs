@@ -23,6 +23,7 @@ mod logs;
 mod members;
 mod namespaces;
 mod notices;
+mod requesters;
 mod requeues;
 mod retention;
 mod rules;
@@ -82,6 +83,12 @@ cases! { ($)
         a_list_of_one_namespace_never_shows_the_jobs_of_another,
         a_job_stays_in_its_namespace_whatever_becomes_of_it,
     }
+    requesters {
+        a_requester_has_one_number_for_ever,
+        a_job_keeps_its_requester_whatever_becomes_of_it,
+        commands_on_a_job_are_on_record_as_long_as_the_job,
+        a_task_says_who_made_it_and_who_changed_it,
+    }
     enrolments {
         a_join_token_reads_back_as_it_was_added,
         a_join_token_admits_as_many_workers_as_it_has_uses,
@@ -91,6 +98,7 @@ cases! { ($)
         a_revoked_worker_is_not_renewed,
         changes_of_enrolments_are_read_in_their_order,
         what_ended_long_ago_makes_room_for_what_is_new,
+        the_namespaces_of_workers_change_with_a_revision_of_their_own,
     }
     submits {
         a_submitted_job_can_be_found_loaded_and_shown,

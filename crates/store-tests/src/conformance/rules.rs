@@ -121,5 +121,11 @@ pub(super) async fn there_are_only_so_many_rules(store: &dyn Store) {
     // Those that are there can be changed.
     assert_eq!(store.put_rule(new_rule(&names[0]), None).await.unwrap(), RuleChange::Done { revision: 2 });
     assert_eq!(store.delete_rule(NamespaceId::DEFAULT, &names[1], None).await.unwrap(), RuleDeletion::Done);
-    assert_eq!(store.put_rule(one_more, None).await.unwrap(), RuleChange::Done { revision: 1 });
+    assert_eq!(store.put_rule(one_more.clone(), None).await.unwrap(), RuleChange::Done { revision: 1 });
+    assert_eq!(store.put_rule(new_rule("too many"), None).await.unwrap(), RuleChange::Full);
+    // Those of another namespace do not count.
+    let elsewhere = RuleRow { namespace: NamespaceId(1), ..new_rule("too many") };
+    assert_eq!(store.put_rule(elsewhere, None).await.unwrap(), RuleChange::Done { revision: 1 });
+    assert_eq!(store.rules(None).await.unwrap().len(), RULES_MAX + 1, "and all are read");
+    assert_eq!(store.rules(Some(NamespaceId(1))).await.unwrap().len(), 1);
 }

@@ -41,7 +41,7 @@ pub(super) async fn a_submitted_job_can_be_found_loaded_and_shown(store: &dyn St
         give_backs: None,
         cancel_requested: false,
     };
-    let record = JobRecord::Hot { job: shown, input: job.input, attempts: vec![] };
+    let record = JobRecord::Hot { job: shown, requester: None, input: job.input, attempts: vec![] };
     assert_eq!(store.job(job.id).await.unwrap(), Some(record));
 }
 

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use punctual_core::{BackfillId, JobState, NamespaceId, ScheduleId, Timestamp};
 use punctual_store::{
-    BACKFILLS_MAX, BackfillRow, BackfillRun, BackfillState, BackfillStep, Backfilled, Backfills, NewJob, Result,
-    Stepped,
+    BACKFILLS_MAX, BACKFILLS_OF_ALL_MAX, BackfillRow, BackfillRun, BackfillState, BackfillStep, Backfilled, Backfills,
+    NewJob, Result, Stepped,
 };
 
 use super::{ModelStore, State, inconsistent};
@@ -12,7 +12,9 @@ use super::{ModelStore, State, inconsistent};
 impl ModelStore {
     pub fn add_backfill_now(&self, row: BackfillRow) -> Result<bool> {
         self.state().all_or_nothing(|state| {
-            if state.running().filter(|row| row.progress.ended.is_none()).count() >= BACKFILLS_MAX {
+            let makers = || state.running().filter(|row| row.progress.ended.is_none());
+            let of_namespace = makers().filter(|other| other.namespace == row.namespace).count();
+            if makers().count() >= BACKFILLS_OF_ALL_MAX || of_namespace >= BACKFILLS_MAX {
                 return Ok(false);
             }
             if state.backfills.has(&row.id) {

@@ -61,8 +61,12 @@ impl State {
             }
             ScheduleWrite::Release(decision) => {
                 let OccurrenceRow { schedule, at, .. } = decision.occurrence;
-                match self.occurrences.get(&(schedule, at)).map(|row| row.verdict) {
-                    Some(Verdict::Queued) => self.decide(decision)?,
+                match self.occurrences.get(&(schedule, at)).map(|row| (row.verdict, row.requested_by.clone())) {
+                    // Who asked for it is on record since it was queued.
+                    Some((Verdict::Queued, requested_by)) => {
+                        let occurrence = OccurrenceRow { requested_by, ..decision.occurrence.clone() };
+                        self.decide(&Decision { occurrence, ..Decision::clone(decision) })?;
+                    }
                     _ => void.occurrences.push((schedule, at)),
                 }
             }
@@ -169,6 +173,7 @@ impl State {
             submitted_at: occurrence.decided_at,
             tracing_id: None,
             source: Some(job.source),
+            requester: None,
             give_backs: None,
             input,
         };

@@ -63,6 +63,27 @@ impl ModelStore {
         })
     }
 
+    pub fn set_worker_namespaces_now(&self, id: EnrolmentId, namespaces: Vec<String>) -> Result<Option<Enrolment>> {
+        self.state().all_or_nothing(|state| {
+            let known = state.enrolments.get(&id).filter(|row| row.revoked_at.is_none()).cloned();
+            Ok(known.map(|row| state.set_namespaces(row, &namespaces)))
+        })
+    }
+
+    pub fn set_token_namespaces_now(&self, id: JoinTokenId, namespaces: Vec<String>) -> Result<Option<JoinTokenRow>> {
+        self.state().all_or_nothing(|state| {
+            let Some(mut token) = state.join_tokens.get(&id).cloned() else { return Ok(None) };
+            token.scope.namespaces.clone_from(&namespaces);
+            state.join_tokens.put(id, token.clone());
+            let joined = |row: &&Enrolment| row.join_token == id && row.revoked_at.is_none();
+            let joined: Vec<Enrolment> = state.enrolments.values().filter(joined).cloned().collect();
+            for row in joined {
+                state.set_namespaces(row, &namespaces);
+            }
+            Ok(Some(token))
+        })
+    }
+
     pub fn enrolments_changed_now(&self, after: u64, limit: usize) -> EnrolmentChanges {
         let state = self.state();
         let mut rows: Vec<_> = state.enrolments.values().filter(|row| row.revision > after).cloned().collect();
@@ -77,6 +98,13 @@ impl State {
         let revision = self.enrolment_revision.get(&()).copied().unwrap_or(0) + 1;
         self.enrolment_revision.put((), revision);
         revision
+    }
+
+    fn set_namespaces(&mut self, mut row: Enrolment, namespaces: &[String]) -> Enrolment {
+        row.scope.namespaces = namespaces.to_vec();
+        row.revision = self.next_enrolment_revision();
+        self.enrolments.put(row.id, row.clone());
+        row
     }
 
     fn enrol(&mut self, request: JoinRequest) -> Joined {

@@ -37,12 +37,14 @@ impl ModelStore {
         let all = (id, AttemptNo(0))..=(id, AttemptNo(u32::MAX));
         let earlier = state.attempts.range(all).map(|(_, attempt)| attempt.clone());
         if let Some((key, hot)) = state.hot_job(id) {
-            let input = hot.input.clone();
-            return Some(JobRecord::Hot { job: state.show_hot(key, hot), input, attempts: earlier.collect() });
+            let (requester, input) = (hot.requester, hot.input.clone());
+            let job = state.show_hot(key, hot);
+            return Some(JobRecord::Hot { job, requester, input, attempts: earlier.collect() });
         }
         let finished = state.finished.get(&id)?;
         Some(JobRecord::Finished {
             job: state.show_finished(id, finished),
+            requester: finished.hot.requester,
             input: finished.hot.input.clone(),
             output: finished.output.clone(),
             attempts: earlier.chain(finished.attempt.clone()).collect(),
@@ -148,13 +150,13 @@ impl State {
     pub(super) fn store_jobs(&mut self, jobs: Vec<NewJob>) -> Result<()> {
         expect_few(&jobs)?;
         for job in jobs {
-            let NewJob { id, namespace, task, priority, submitted_at, tracing_id, source, input } = job;
+            let NewJob { id, namespace, task, priority, submitted_at, tracing_id, source, requester, input } = job;
             if self.tasks.has(&task) && self.namespace_of(task) != namespace {
                 return Err(inconsistent(format!("{id} is not in the namespace of {task}")));
             }
             let counters = Counters::NEW;
             let give_backs = None;
-            let hot = Hot { task, priority, counters, submitted_at, tracing_id, source, give_backs, input };
+            let hot = Hot { task, priority, counters, submitted_at, tracing_id, source, requester, give_backs, input };
             self.store_job(JobKey::original(id), hot)?;
         }
         Ok(())

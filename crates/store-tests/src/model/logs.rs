@@ -111,5 +111,6 @@ impl State {
         self.logs.take_all(|(job, _, _), _| *job == id);
         self.stale.take_all(|(job, _, _), _| *job == id);
         self.reruns.take_all(|(job, _), _| *job == id);
+        self.job_actions.take_all(|(job, _), _| *job == id);
     }
 }

@@ -23,6 +23,7 @@ mod namespaces;
 mod notices;
 mod port;
 mod reads;
+mod requesters;
 mod schedules;
 mod secrets;
 mod table;
@@ -45,8 +46,9 @@ use punctual_core::{
 };
 use punctual_store::{
     Ailing, AuditEnds, AuditRow, AuthorityRow, BackfillRow, BackfillRun, ClusterSecret, DeliveryRow, DutyLease,
-    Enrolment, IdempotencyKey, IdempotentAnswer, IdentityId, JoinTokenRow, KeyRow, NamespaceRow, RerunRecord, Result,
-    RuleRow, SealedKey, SecretRow, SeenMember, SeenWorker, SessionRow, StoreError, UserRow,
+    Enrolment, IdempotencyKey, IdempotentAnswer, IdentityId, JobAction, JoinTokenRow, KeyRow, NamespaceRow, Requester,
+    RequesterId, RerunRecord, Result, RuleRow, SealedKey, SecretRow, SeenMember, SeenWorker, SessionRow, StoreError,
+    UserRow,
 };
 
 use artifacts::StoredArtifact;
@@ -86,6 +88,8 @@ pub struct State {
     stale: Table<(JobId, AttemptNo, WorkerId), (Timestamp, String)>,
     /// Numbered, since two may have the same time.
     reruns: Table<(JobId, u64), RerunRecord>,
+    requesters: Table<RequesterId, Requester>,
+    job_actions: Table<(JobId, Timestamp), JobAction>,
     logs: Table<(JobId, AttemptNo, u64), Bytes>,
     /// Left behind when the chunk goes: none is read without it.
     log_marks: Table<(JobId, AttemptNo, u64), Bytes>,
@@ -157,6 +161,7 @@ struct Hot {
     submitted_at: Timestamp,
     tracing_id: Option<String>,
     source: Option<Source>,
+    requester: Option<RequesterId>,
     give_backs: Option<Box<GiveBacks>>,
     input: Option<Bytes>,
 }
@@ -194,6 +199,8 @@ impl ModelStore {
             cancel_requests: Table::default(),
             stale: Table::default(),
             reruns: Table::default(),
+            requesters: Table::default(),
+            job_actions: Table::default(),
             logs: Table::default(),
             log_marks: Table::default(),
             dropped_logs: Table::default(),
@@ -323,6 +330,8 @@ impl State {
             cancel_requests,
             stale,
             reruns,
+            requesters,
+            job_actions,
             logs,
             dropped_logs,
             answers,

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use punctual_core::notice::Notice;
 use punctual_core::{JobId, NamespaceId, TaskId, Timestamp};
 use punctual_store::{
-    Ailing, DeliveryRow, Dispatch, Dispatched, Notices, RULES_MAX, Result, RuleChange, RuleDeletion, RuleRow,
-    RuleUpdate, WaitingNotice,
+    Ailing, DeliveryRow, Dispatch, Dispatched, Notices, RULES_MAX, RULES_OF_ALL_MAX, Result, RuleChange, RuleDeletion,
+    RuleRow, RuleUpdate, WaitingNotice,
 };
 
 use super::{ModelStore, State, inconsistent};
@@ -19,7 +19,8 @@ impl ModelStore {
             if expected.is_some_and(|expected| expected != revision) {
                 return Ok(RuleChange::Conflict { revision });
             }
-            if known.is_none() && state.rules.len() >= RULES_MAX {
+            let of_namespace = || state.rules.values().filter(|rule| rule.namespace == row.namespace).count();
+            if known.is_none() && (state.rules.len() >= RULES_OF_ALL_MAX || of_namespace() >= RULES_MAX) {
                 return Ok(RuleChange::Full);
             }
             let revision = revision + 1;

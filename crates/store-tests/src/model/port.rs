@@ -220,6 +220,12 @@ impl Enrolments for ModelStore {
     async fn revoke_enrolment(&self, id: EnrolmentId, at: Timestamp) -> Result<bool> {
         self.revoke_enrolment_now(id, at)
     }
+    async fn set_worker_namespaces(&self, id: EnrolmentId, namespaces: Vec<String>) -> Result<Option<Enrolment>> {
+        self.set_worker_namespaces_now(id, namespaces)
+    }
+    async fn set_token_namespaces(&self, id: JoinTokenId, namespaces: Vec<String>) -> Result<Option<JoinTokenRow>> {
+        self.set_token_namespaces_now(id, namespaces)
+    }
     async fn enrolments_changed(&self, after: u64, limit: usize) -> Result<EnrolmentChanges> {
         Ok(self.enrolments_changed_now(after, limit))
     }

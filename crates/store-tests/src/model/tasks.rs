@@ -36,6 +36,7 @@ impl ModelStore {
             stored.task.revision = task.revision;
             stored.task.updated_at = task.updated_at;
             stored.task.spec = task.spec;
+            stored.task.changed_by = task.changed_by;
             stored.task.waits_for = waits_for;
             state.tasks.put(task.id, stored);
             Ok(TaskChange::Done)

@@ -171,6 +171,7 @@ impl Plan {
             job: job.as_ref().map(|job| job.id),
             started_at: None,
             reason: self.random.one_in(3).then(|| format!("reason {}", self.now)),
+            requested_by: None,
         };
         Decision { occurrence, job, notice: self.notice(schedule.shard()) }
     }

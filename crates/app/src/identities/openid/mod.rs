@@ -286,8 +286,8 @@ impl App {
     }
 
     async fn admitted_user(&self, transport: &Transport, identity: &Identity) -> Result<std::sync::Arc<UserRow>> {
-        let role = self.openid()?.rules.role(&identity.groups);
-        match self.openid_user(transport, identity, role).await? {
+        let roles = self.openid()?.rules.roles(&identity.groups);
+        match self.openid_user(transport, identity, &roles).await? {
             Ok(user) => Ok(user),
             Err(refusal) => Err(self.refused(transport, refusal).await),
         }

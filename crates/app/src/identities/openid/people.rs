@@ -1,15 +1,18 @@
 //! People whom a provider knows: found by issuer and subject, made at their first login, and with the role of their groups.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use punctual_core::access::{Rights, Role};
 use punctual_core::hex;
+use punctual_core::namespace::NamespaceId;
 use punctual_core::schedule::By as Done;
 use punctual_openid::Identity;
 use punctual_store::{OpenIdSubject, UserChange, UserRow, UserSessions};
 use sha2::{Digest, Sha256};
 
 use super::Refusal;
+use super::rules::{GroupRoles, GroupRules};
 use crate::audit::AuditEvent;
 use crate::identities::TRIES_MAX;
 use crate::identities::user_grants::UserGrants;
@@ -29,28 +32,34 @@ impl App {
         &self,
         transport: &Transport,
         identity: &Identity,
-        role: Option<Role>,
+        roles: &GroupRoles,
     ) -> Result<std::result::Result<Arc<UserRow>, Refusal>> {
         let Identity { issuer, subject, .. } = identity;
         let wanted = OpenIdSubject { issuer: issuer.clone(), subject: subject.clone() };
         for _ in 0..TRIES_MAX {
             self.refresh_identities().await?;
+            let in_namespaces = self.roles_in_namespaces(roles).await?;
+            let has_any = roles.cluster.is_some() || !in_namespaces.is_empty();
+            let follow_groups =
+                |known: UserGrants| known.of_groups(roles.cluster, &in_namespaces, self.ruled_namespaces());
             let found = self.identities().snapshot().user_of_subject(&wanted).cloned();
-            let changed = match (found, role) {
-                (None, None) => return Ok(Err(Refusal::no_role(identity))),
-                (None, Some(role)) => self.add_openid_user(transport, identity, role).await?,
+            let changed = match (found, has_any) {
+                (None, false) => return Ok(Err(Refusal::no_role(identity))),
+                (None, true) => {
+                    let grants = follow_groups(UserGrants::default());
+                    self.add_openid_user(transport, identity, &grants.to_text()).await?
+                }
                 (Some(user), _) if user.disabled => return Ok(Err(Refusal::new("disabled", &user.name))),
-                (Some(user), Some(role)) => {
-                    // What an administrator granted in namespaces stays: the groups decide about the cluster alone.
-                    let grants = UserGrants::read(&user.role);
-                    if grants.role == Some(role) {
+                (Some(user), true) => {
+                    let known = UserGrants::read(&user.role);
+                    let grants = follow_groups(known.clone());
+                    if grants == known {
                         return Ok(Ok(user));
                     }
-                    let grants = UserGrants { role: Some(role), ..grants };
                     self.set_openid_role(transport, &user, &grants.to_text(), UserSessions::Keep).await?
                 }
-                (Some(user), None) if user.role == NO_ROLE => return Ok(Err(Refusal::no_role(identity))),
-                (Some(user), None) => self.set_openid_role(transport, &user, NO_ROLE, UserSessions::End).await?,
+                (Some(user), false) if user.role == NO_ROLE => return Ok(Err(Refusal::no_role(identity))),
+                (Some(user), false) => self.set_openid_role(transport, &user, NO_ROLE, UserSessions::End).await?,
             };
             if changed == UserChange::Full {
                 return Err(too_many_users());
@@ -60,7 +69,30 @@ impl App {
         Err(error.hint("try again in a moment"))
     }
 
-    async fn add_openid_user(&self, transport: &Transport, identity: &Identity, role: Role) -> Result<UserChange> {
+    /// By the numbers of the namespaces. One that a rule names and that is not there gives nothing.
+    async fn roles_in_namespaces(&self, roles: &GroupRoles) -> Result<BTreeMap<NamespaceId, Role>> {
+        let mut found = BTreeMap::new();
+        for (name, role) in &roles.namespaces {
+            // It may have been made at another server a moment ago.
+            if self.0.namespaces.named(name.as_str()).is_none() {
+                self.refresh_namespaces().await?;
+            }
+            match self.0.namespaces.named(name.as_str()) {
+                Some(namespace) => drop(found.insert(namespace.id(), *role)),
+                None => {
+                    tracing::warn!(namespace = %name, "a rule in openid_rules names a namespace that does not exist")
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn ruled_namespaces(&self) -> impl Iterator<Item = NamespaceId> {
+        let rules = self.openid().map(|logins| &logins.rules).into_iter();
+        rules.flat_map(GroupRules::namespaces).filter_map(|name| Some(self.0.namespaces.named(name.as_str())?.id()))
+    }
+
+    async fn add_openid_user(&self, transport: &Transport, identity: &Identity, role: &str) -> Result<UserChange> {
         let created = Done { at: self.now(), who: BY.to_owned() };
         let mut change = UserChange::NameTaken;
         for name in names(identity) {
@@ -68,7 +100,7 @@ impl App {
                 id: self.identities().new_id()?,
                 name: name.clone(),
                 mail: None,
-                role: role.name().to_owned(),
+                role: role.to_owned(),
                 password: None,
                 openid: Some(OpenIdSubject { issuer: identity.issuer.clone(), subject: identity.subject.clone() }),
                 disabled: false,

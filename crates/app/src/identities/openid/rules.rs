@@ -1,6 +1,9 @@
 //! Rules from the groups of the provider to roles.
 
+use std::collections::BTreeMap;
+
 use punctual_core::access::Role;
+use punctual_core::namespace::NamespaceName;
 use serde::Deserialize;
 
 /// Rules of one cluster. Each login goes through all of them.
@@ -15,6 +18,15 @@ pub struct GroupRules(Vec<GroupRule>);
 struct GroupRule {
     group: String,
     role: Role,
+    /// `None`: the role holds for the cluster.
+    namespace: Option<NamespaceName>,
+}
+
+/// What the groups of somebody give.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct GroupRoles {
+    pub(crate) cluster: Option<Role>,
+    pub(crate) namespaces: BTreeMap<NamespaceName, Role>,
 }
 
 /// A rule as it is written.
@@ -23,7 +35,7 @@ struct GroupRule {
 struct Written {
     group: String,
     role: String,
-    /// For roles that hold in one namespace only.
+    /// For a role that holds in one namespace only.
     #[serde(default)]
     namespace: Option<String>,
 }
@@ -42,9 +54,25 @@ impl GroupRules {
         written.into_iter().map(GroupRule::read).collect::<Result<_, _>>().map(Self)
     }
 
-    /// The role with the most rights of all rules that match. Groups are compared letter by letter.
-    pub(crate) fn role(&self, groups: &[String]) -> Option<Role> {
-        self.0.iter().filter(|rule| groups.contains(&rule.group)).map(|rule| rule.role).max()
+    /// For the cluster and for each namespace, the role with the most rights of all rules that match. Groups are compared
+    /// letter by letter.
+    pub(crate) fn roles(&self, groups: &[String]) -> GroupRoles {
+        let mut roles = GroupRoles::default();
+        for GroupRule { role, namespace, .. } in self.0.iter().filter(|rule| groups.contains(&rule.group)) {
+            match namespace {
+                None => roles.cluster = roles.cluster.max(Some(*role)),
+                Some(namespace) => {
+                    let known = roles.namespaces.entry(namespace.clone()).or_insert(*role);
+                    *known = (*role).max(*known);
+                }
+            }
+        }
+        roles
+    }
+
+    /// The namespaces in which groups decide about roles.
+    pub(crate) fn namespaces(&self) -> impl Iterator<Item = &NamespaceName> {
+        self.0.iter().filter_map(|rule| rule.namespace.as_ref())
     }
 }
 
@@ -55,12 +83,12 @@ impl GroupRule {
             return Err(format!("a group has 1 to {GROUP_CHARS_MAX} characters"));
         }
         let shown: String = group.chars().take(60).collect();
-        if let Some(namespace) = namespace {
-            return Err(format!("the rule of `{shown}` names the namespace `{namespace}`; roles hold for the cluster"));
-        }
+        let is_no_name =
+            |_| format!("the rule of `{shown}`: the namespace must have 1 to 63 lowercase letters, digits and hyphens");
+        let namespace = namespace.map(|name| name.parse::<NamespaceName>().map_err(is_no_name)).transpose()?;
         let role = Role::from_name(&role)
             .ok_or_else(|| format!("the rule of `{shown}`: the role must be viewer, operator, developer or admin"))?;
-        Ok(Self { group, role })
+        Ok(Self { group, role, namespace })
     }
 }
 
@@ -83,8 +111,22 @@ mod tests {
             (&["al"], None),
             (&[], None),
         ] {
-            assert_eq!(rules.role(&groups(of)), role, "{of:?}");
+            let expected = GroupRoles { cluster: role, namespaces: BTreeMap::new() };
+            assert_eq!(rules.roles(&groups(of)), expected, "{of:?}");
         }
+    }
+
+    #[test]
+    fn a_rule_with_a_namespace_gives_its_role_there_alone() {
+        let rules = r#"[{"group":"a-ops","role":"admin","namespace":"team-a"},{"group":"a","role":"viewer","namespace":"team-a"},
+            {"group":"b","role":"developer","namespace":"team-b"},{"group":"staff","role":"viewer"}]"#;
+        let rules = GroupRules::parse(rules).unwrap();
+        let named = |name: &str| name.parse::<NamespaceName>().unwrap();
+        let roles = rules.roles(&groups(&["a-ops", "a", "b"]));
+        let expected = BTreeMap::from([(named("team-a"), Role::Admin), (named("team-b"), Role::Developer)]);
+        assert_eq!(roles, GroupRoles { cluster: None, namespaces: expected });
+        assert_eq!(rules.roles(&groups(&["staff"])).namespaces, BTreeMap::new());
+        assert_eq!(rules.namespaces().count(), 3);
     }
 
     #[test]
@@ -97,7 +139,8 @@ mod tests {
             r#"[{"group":"","role":"admin"}]"#,
             r#"[{"group":"ops","role":"root"}]"#,
             r#"[{"group":"ops","role":"admin","user":"ana"}]"#,
-            r#"[{"group":"ops","role":"admin","namespace":"team"}]"#,
+            r#"[{"group":"ops","role":"admin","namespace":"Team A"}]"#,
+            r#"[{"group":"ops","role":"none","namespace":"team"}]"#,
         ] {
             assert!(GroupRules::parse(bad).is_err(), "{bad}");
         }

@@ -186,7 +186,10 @@ impl Planner<'_> {
         self.schedules.last_manual = at;
         let planned = Planned { at, slot: at, marks: Marks::MANUAL, count: 1, unfired: None };
         let firing = Firing { kind: SourceKind::Manual, due_at: self.now };
-        let reply = match self.decide_overlap(place, planned, firing, overlap) {
+        self.requester = Some(who.clone());
+        let decided = self.decide_overlap(place, planned, firing, overlap);
+        self.requester = None;
+        let reply = match decided {
             OverlapDecision::Fires(job) => ScheduleReply::Fired(job),
             OverlapDecision::Queued => ScheduleReply::Queued { at },
             OverlapDecision::CancelsPrevious => ScheduleReply::CancelsPrevious { at },

@@ -79,6 +79,7 @@ impl Planner<'_> {
             job: None,
             started_at: None,
             reason: None,
+            requested_by: self.requester.clone(),
         }
     }
 

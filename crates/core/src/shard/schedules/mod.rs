@@ -100,6 +100,8 @@ struct Planner<'a> {
     outbox: &'a mut Outbox,
     calendars: &'a mut Calendars,
     answers: &'a mut Vec<(Token, Answer)>,
+    /// Who asks for the run that is being decided about, if it is not planned.
+    requester: Option<String>,
 }
 
 impl Planner<'_> {

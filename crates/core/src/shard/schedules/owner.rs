@@ -38,6 +38,7 @@ impl Owner {
             outbox: &mut self.outbox,
             calendars: &mut self.calendars,
             answers: &mut self.effects.answers,
+            requester: None,
         })
     }
 

@@ -63,6 +63,8 @@ impl Bench {
             updated_at: now,
             spec: TaskSpec::new(Run::Probe(Probe::default())),
             waits_for: None,
+            created_by: None,
+            changed_by: None,
         };
         let owner = Owner::new(ServerId::new(now, 1), Config::default(), 7);
         let mut bench = Self {

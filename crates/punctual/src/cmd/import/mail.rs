@@ -140,7 +140,7 @@ impl MailRule {
         NotificationRequest {
             on: Some(ON.to_vec()),
             schedules: self.schedules.clone(),
-            email: Some(EmailChannel { to: self.to.clone(), cc: Vec::new() }),
+            email: Some(EmailChannel { to: self.to.clone(), cc: Vec::new(), requester: false }),
             ..NotificationRequest::default()
         }
     }

@@ -17,10 +17,14 @@ use crate::task_flags::word;
 use crate::view;
 use crate::when::{parse_span, whole};
 
+/// Stands among addresses for everybody who asked for a job.
+const REQUESTER: &str = "requester";
+
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("channel").args(["email", "slack", "telegram", "webhook"]).required(true)))]
 #[command(after_help = "Examples:\n  \
     punctual notify apply ops --email ops@example.org\n  \
+    punctual notify apply own --email requester\n  \
     punctual notify apply billing --slack billing --task invoice --task dunning --on failed,lost,late --late-after 10m\n  \
     punctual notify apply pager --webhook https://example.org/hook --sign-with pager --schedule nightly --window 5m\n\n\
     Without --task, --queue and --schedule it tells of everything; with several of them, of what any one names.")]
@@ -31,7 +35,8 @@ pub(crate) struct ApplyArgs {
     /// Only if the rule still has this revision; 0: only if it does not exist
     #[arg(long, value_name = "N", value_parser = whole::<u32, 0, 4_294_967_295>)]
     if_revision: Option<u32>,
-    /// Send mails to this address; may be repeated
+    /// Send mails to this address; may be repeated. `requester`: to everybody who asked for a job that failed, about their
+    /// own jobs
     #[arg(long, value_name = "ADDRESS")]
     email: Vec<String>,
     /// A copy of each mail to this address; may be repeated
@@ -145,7 +150,8 @@ impl ApplyArgs {
             ..NotificationRequest::default()
         };
         if !self.email.is_empty() {
-            request.email = Some(EmailChannel { to: self.email.clone(), cc: self.cc.clone() });
+            let (requester, to): (Vec<_>, Vec<_>) = self.email.iter().cloned().partition(|to| to == REQUESTER);
+            request.email = Some(EmailChannel { to, cc: self.cc.clone(), requester: !requester.is_empty() });
         }
         if let Some(written) = &self.slack {
             request.slack = Some(SlackChannel { webhook: text_or_file(written)?.trim().to_owned() });
@@ -227,7 +233,7 @@ pub(super) async fn preview(args: &PreviewArgs, client: &Client, out: &Output) -
     };
     // The way does not matter, and that of a rule may be a secret that we were not told.
     (request.slack, request.telegram, request.webhook) = (None, None, None);
-    request.email = Some(EmailChannel { to: vec!["preview@example.org".to_owned()], cc: Vec::new() });
+    request.email = Some(EmailChannel { to: vec!["preview@example.org".to_owned()], cc: Vec::new(), requester: false });
     args.templates.apply(&mut request)?;
     let preview = client.preview_notification(&request).await.map_err(named)?;
     match out.format {

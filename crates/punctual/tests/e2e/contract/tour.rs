@@ -78,7 +78,9 @@ async fn every_documented_route_answers_as_documented() {
         "end_agent_attempt",
         // These need TLS: the tests of enrolments have it.
         "create_worker_token",
+        "edit_worker_token",
         "delete_worker_token",
+        "edit_worker",
         "revoke_worker",
         // Values are no JSON either: the tests of secrets set, delete and seal them anew.
         "set_secret",

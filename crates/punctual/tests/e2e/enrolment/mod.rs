@@ -2,6 +2,7 @@
 
 mod every_field;
 pub(crate) mod guest;
+mod namespaces;
 mod rotation;
 mod strangers;
 

@@ -86,7 +86,7 @@ async fn another_server_tells_when_the_one_that_reports_dies() {
     let [first, second] = cluster.pair().await;
     let _worker = cluster.worker(&first);
     let client = first.client();
-    let email = EmailChannel { to: vec!["ops@example.org".to_owned()], cc: Vec::new() };
+    let email = EmailChannel { to: vec!["ops@example.org".to_owned()], cc: Vec::new(), requester: false };
     let rule =
         NotificationRequest { email: Some(email), window: Some(Span::from_secs(5)), ..NotificationRequest::default() };
     client.put_notification("ops", &rule, IfMatch::Any).await.expect("the rule is stored");
