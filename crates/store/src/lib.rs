@@ -75,7 +75,9 @@ pub use notices::{
 pub use schedules::{
     CalendarDeletion, CalendarUpdate, LoadedRow, OccurrenceFilter, ScheduleFilter, Schedules, ShardSchedules,
 };
-pub use secrets::{CLUSTER_SECRET, RootKeyId, SECRETS_MAX, SealedKey, SecretChange, SecretRow, Secrets};
+pub use secrets::{
+    CLUSTER_SECRET, RootKeyId, SECRETS_MAX, SealedKey, SecretChange, SecretRow, Secrets, data_key_label,
+};
 pub use tasks::{Interned, TaskChange, Tasks};
 pub use throttle::Throttle;
 pub use transitions::{Applied, FoundRow, LoadPage, OpenStarts, Transitions};
