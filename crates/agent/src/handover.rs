@@ -7,7 +7,7 @@ use punctual_core::attempt::AttemptNo;
 use punctual_core::hex;
 use punctual_core::id::JobId;
 use punctual_exec::Download;
-use punctual_sandbox::Protection;
+use punctual_sandbox::{ProgramUser, Protection};
 
 use crate::address::parse_servers;
 use crate::host::HostId;
@@ -25,6 +25,8 @@ const TRACING_ID: &str = "PUNCTUAL_TRACING_ID";
 const AUTHORITIES: &str = "PUNCTUAL_AGENT_CA_PEM";
 /// Set only if the worker requires protections of the sandbox.
 const SANDBOX_REQUIRE: &str = "PUNCTUAL_AGENT_SANDBOX_REQUIRE";
+/// Set only if the worker chose a user of the machine for the program.
+const PROGRAM_USER: &str = "PUNCTUAL_AGENT_PROGRAM_USER";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Handover {
@@ -40,6 +42,8 @@ pub struct Handover {
     pub authorities: Option<String>,
     /// The protections without which the agent runs nothing.
     pub sandbox_require: Vec<Protection>,
+    /// The user that the program runs as.
+    pub program_user: ProgramUser,
 }
 
 /// The agent's token for its attempt. Never shown.
@@ -79,6 +83,9 @@ impl Handover {
             let names: Vec<&str> = self.sandbox_require.iter().map(|protection| protection.name()).collect();
             variables.push((SANDBOX_REQUIRE, names.join(",")));
         }
+        if let ProgramUser::Number(number) = self.program_user {
+            variables.push((PROGRAM_USER, number.to_string()));
+        }
         variables
     }
 
@@ -98,6 +105,10 @@ impl Handover {
         let sandbox_require = required
             .collect::<Option<Vec<_>>>()
             .ok_or_else(|| wrong(SANDBOX_REQUIRE, "it names a protection that this agent does not know"))?;
+        let program_user = match filled(PROGRAM_USER) {
+            Some(number) => ProgramUser::Number(number.parse().map_err(|_| wrong(PROGRAM_USER, "it is not a number"))?),
+            None => ProgramUser::Usual,
+        };
         Ok(Self {
             servers,
             token: AgentToken(value(TOKEN)?),
@@ -108,6 +119,7 @@ impl Handover {
             tracing_id: filled(TRACING_ID),
             authorities: filled(AUTHORITIES),
             sandbox_require,
+            program_user,
         })
     }
 }
@@ -133,6 +145,7 @@ mod tests {
             tracing_id: Some("order 17".to_owned()),
             authorities: None,
             sandbox_require: vec![Protection::MemoryLimit, Protection::PidsLimit],
+            program_user: ProgramUser::Number(1_900_000_007),
         }
     }
 
@@ -145,7 +158,8 @@ mod tests {
         let whole = handover();
         assert_eq!(read(&whole.variables()), Ok(whole.clone()));
         let authorities = Some("PEM".to_owned());
-        let least = Handover { tracing_id: None, authorities, sandbox_require: Vec::new(), ..whole };
+        let program_user = ProgramUser::Usual;
+        let least = Handover { tracing_id: None, authorities, sandbox_require: Vec::new(), program_user, ..whole };
         assert_eq!(read(&least.variables()), Ok(least));
     }
 
@@ -157,11 +171,11 @@ mod tests {
             without.remove(place);
             let read = read(&without);
             assert!(
-                [TRACING_ID, SANDBOX_REQUIRE].contains(name) || read == Err(BadHandover::Missing(name)),
+                [TRACING_ID, SANDBOX_REQUIRE, PROGRAM_USER].contains(name) || read == Err(BadHandover::Missing(name)),
                 "{name}: {read:?}"
             );
         }
-        for name in [SERVER, JOB, ATTEMPT, FILE_SIZE, FILE_SHA256, HOST_ID, SANDBOX_REQUIRE] {
+        for name in [SERVER, JOB, ATTEMPT, FILE_SIZE, FILE_SHA256, HOST_ID, SANDBOX_REQUIRE, PROGRAM_USER] {
             let mut broken = whole.clone();
             broken.retain(|(known, _)| *known != name);
             broken.push((name, "no/thing".to_owned()));

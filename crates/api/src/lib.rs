@@ -87,7 +87,7 @@ pub use schedule::{
     ScheduleSummary, ScheduleView, SkipAnswer, SkipRequest,
 };
 pub use schedule_request::{CalendarsRequest, CatchUpRequest, RuleRequest, ScheduleRequest};
-pub use secret::{DataKeyRotated, RootKeyRotated, SecretList, SecretQuery, SecretView};
+pub use secret::{DataKeyQuery, DataKeyRotated, RootKeyRotated, RotatedDataKey, SecretList, SecretQuery, SecretView};
 pub use submission::{BulkRequest, BulkSubmitted, JobContent, JobLinks, JobRequest, JobSubmitted};
 pub use task::{TaskList, TaskQuery, TaskRequest, TaskView};
 pub use warning::Warning;

@@ -36,10 +36,30 @@ pub struct SecretQuery {
     pub force: Option<String>,
 }
 
-/// The data key that secrets are sealed with was replaced.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct DataKeyQuery {
+    /// The namespace whose data key is replaced. Without it, those of all namespaces are.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub namespace: Option<String>,
+}
+
+/// The data keys that secrets are sealed with were replaced.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct DataKeyRotated {
-    /// The name of the key that seals secrets from now on.
+    /// The namespaces that have a new key. One whose key was replaced less than a minute ago keeps it.
+    pub namespaces: Vec<RotatedDataKey>,
+    /// How many secrets were sealed anew.
+    pub resealed: u64,
+}
+
+/// The data key of one namespace was replaced.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RotatedDataKey {
+    #[schema(example = "default")]
+    pub namespace: String,
+    /// The name of the key that seals its secrets from now on.
     #[schema(example = "namespace/default/00001795622400000000")]
     pub current: String,
     /// How many secrets were sealed with it.

@@ -79,7 +79,7 @@ pub use authority::{
     AUTHORITY_SETTLES, AuthorityError, KnownAuthorities, OVERLAP_DEFAULT, OVERLAP_MAX, OVERLAP_MIN, cluster_name,
 };
 pub use backfills::{AbortedJobs, BackfillAdvance, Backfilling};
-pub use data_keys::VaultKey;
+pub use data_keys::VaultKeys;
 pub use enrolments::{CERTIFICATE_LIFETIME, IssuedCertificate};
 pub use error::AppError;
 pub use faults::{Checked, Faults};

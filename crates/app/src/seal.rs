@@ -10,12 +10,12 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
 use hmac::{Hmac, Mac};
 use punctual_core::hex;
-use punctual_core::namespace::NamespaceName;
-use punctual_store::{CLUSTER_SECRET, ClusterSecret, RootKeyId, SealedKey, Store, StoreError};
+use punctual_core::namespace::NamespaceId;
+use punctual_store::{CLUSTER_SECRET, ClusterSecret, RootKeyId, SealedKey, Store, StoreError, data_key_label};
 use sha2::Sha256;
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::data_keys::{self, VaultKey};
+use crate::data_keys::{self, VaultKeys};
 use crate::sealing::{DataKey, Entropy, NoRandomness};
 
 /// Keys that are known at a time: the one in use, and former ones for backups of the database.
@@ -185,7 +185,7 @@ pub struct Unlocked {
     pub cluster: ClusterSecret,
     /// The root key that they are sealed with.
     pub root_key: RootKeyId,
-    pub vault: VaultKey,
+    pub vault: VaultKeys,
 }
 
 /// Opens the keys of a database, and makes those that it does not have yet. Several servers may do so at once.
@@ -195,14 +195,11 @@ pub async fn unlock(store: &dyn Store, source: &dyn RootKeySource, entropy: &Ent
     let plain = store.plain_cluster_secret().await?;
     let cluster = open_or_make(store, source, &keys, CLUSTER_SECRET, plain.map(|plain| plain.0), entropy).await?;
     let mut stored = store.sealed_keys().await?;
-    if data_keys::of_namespace(&stored, NamespaceName::DEFAULT).next().is_none() {
-        open_or_make(store, source, &keys, &data_keys::first_label(NamespaceName::DEFAULT), None, entropy).await?;
+    if data_keys::of_namespace(&stored, NamespaceId::DEFAULT).next().is_none() {
+        open_or_make(store, source, &keys, &data_key_label(NamespaceId::DEFAULT), None, entropy).await?;
         stored = store.sealed_keys().await?;
     }
-    let mut vault = VaultKey::default();
-    for key in data_keys::of_namespace(&stored, NamespaceName::DEFAULT) {
-        vault.add(&key.label, open(source, &keys, key)?);
-    }
+    let vault = VaultKeys::opened(&stored, |key| open(source, &keys, key))?;
     let root_key = stored.first().map_or(keys.first().id, |key| key.root_key);
     Ok(Unlocked { cluster: ClusterSecret(cluster), root_key, vault })
 }

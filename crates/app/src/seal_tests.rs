@@ -75,8 +75,11 @@ async fn a_new_database_gets_keys_that_open_again() {
     let first = unlock(&store, &keys, &entropy).await.unwrap();
     let again = unlock(&store, &keys, &entropy).await.unwrap();
     assert_eq!((first.cluster, first.root_key), (again.cluster, again.root_key));
-    assert_eq!(first.vault.newest().bytes(), again.vault.newest().bytes());
-    assert_ne!(first.cluster.0, first.vault.newest().bytes());
+    assert_eq!(
+        first.vault.newest(NamespaceId::DEFAULT).unwrap().bytes(),
+        again.vault.newest(NamespaceId::DEFAULT).unwrap().bytes()
+    );
+    assert_ne!(first.cluster.0, first.vault.newest(NamespaceId::DEFAULT).unwrap().bytes());
     let stored = format!("{:?}", store.sealed_keys_now());
     assert!(!stored.contains(&format!("{:?}", first.cluster.0)), "it is not there in plain");
 }

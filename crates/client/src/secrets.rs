@@ -1,6 +1,6 @@
 //! Secrets.
 
-use punctual_api::{DataKeyRotated, RootKeyRotated, SecretList, SecretQuery, SecretView};
+use punctual_api::{DataKeyQuery, DataKeyRotated, RootKeyRotated, SecretList, SecretQuery, SecretView};
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 
@@ -25,9 +25,10 @@ impl Client {
         self.send(request, Repeat::Unsafe).await.map(drop)
     }
 
-    /// Makes a new data key and seals every secret with it.
-    pub async fn rotate_data_key(&self) -> Result<DataKeyRotated, ClientError> {
-        self.ask(self.post(self.at(["v1", "data-key", "rotate"])), Repeat::Unsafe).await
+    /// Makes a new data key for each namespace, or for the one of the query, and seals its secrets with it.
+    pub async fn rotate_data_key(&self, query: &DataKeyQuery) -> Result<DataKeyRotated, ClientError> {
+        let url = with_query(self.at(["v1", "data-key", "rotate"]), query);
+        self.ask(self.post(url), Repeat::Unsafe).await
     }
 
     /// Seals the keys of the database with a new root key.

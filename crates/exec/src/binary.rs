@@ -9,6 +9,7 @@ mod fetch;
 pub(crate) mod files;
 pub(crate) mod judge;
 pub(crate) mod programs;
+mod users;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +25,7 @@ use crate::{Call, ExecutionEnd, Executor, LogSink, root_cause, wrong_kind};
 use files::OpenFile;
 use judge::EndOrder;
 pub use programs::{ProgramCache, Programs};
+pub use users::{ProgramUsers, UserRange};
 
 /// How long the launcher may take to notice that the program is gone and to report it.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -32,6 +34,7 @@ pub struct Binaries {
     launcher: Launcher,
     programs: Arc<Programs>,
     network: NetworkPolicy,
+    users: ProgramUsers,
 }
 
 /// Whether programs that request a network get one.
@@ -63,8 +66,8 @@ impl NetworkPolicy {
 }
 
 impl Binaries {
-    pub fn new(launcher: Launcher, programs: Arc<Programs>, network: NetworkPolicy) -> Self {
-        Self { launcher, programs, network }
+    pub fn new(launcher: Launcher, programs: Arc<Programs>, network: NetworkPolicy, users: ProgramUsers) -> Self {
+        Self { launcher, programs, network, users }
     }
 }
 
@@ -92,10 +95,14 @@ impl Executor for Binaries {
         if let Err(refused) = self.network.check(spec) {
             return refused.into();
         }
+        let user = match self.users.of(call.namespace) {
+            Ok(user) => user,
+            Err(refused) => return refused.into(),
+        };
         let program = tokio::select! {
             biased;
             () = call.cancel.cancelled() => return Outcome::Cancelled.into(),
-            program = self.programs.get(call.job, call.attempt, spec.artifact) => program,
+            program = self.programs.get(&call, spec.artifact) => program,
         };
         let program = match program.and_then(|program| program.descriptor()) {
             Ok(program) => program,
@@ -104,7 +111,7 @@ impl Executor for Binaries {
         let files = tokio::select! {
             biased;
             () = call.cancel.cancelled() => return Outcome::Cancelled.into(),
-            files = self.programs.files(call.job, call.attempt, &spec.files) => files,
+            files = self.programs.files(&call, &spec.files) => files,
         };
         let files = match files {
             Ok(files) => files,
@@ -124,6 +131,7 @@ impl Executor for Binaries {
                 Network::None => punctual_sandbox::Network::None,
                 Network::Host => punctual_sandbox::Network::Host,
             },
+            user,
         };
         match self.launcher.run(job).await {
             Ok(running) => self.watch(running, spec, &call).await,

@@ -129,7 +129,7 @@ impl Commands {
         let Some(source) = &self.files else {
             return Err(Outcome::NotStarted { reason: "this worker has no folder for files of commands".to_owned() });
         };
-        let files = source.files(call.job, call.attempt, &spec.files).await.map_err(ProgramError::into_outcome)?;
+        let files = source.files(call, &spec.files).await.map_err(ProgramError::into_outcome)?;
         let copied = tokio::task::spawn_blocking(move || copy_files(&folder, files)).await;
         copied.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(|error| not_started(&error))
     }

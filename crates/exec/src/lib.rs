@@ -36,6 +36,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use punctual_core::attempt::{AttemptNo, Details, Failure, FailureClass, Outcome, Ran};
 use punctual_core::id::JobId;
+use punctual_core::namespace::NamespaceId;
 use punctual_core::run::{Escape, Facts};
 use punctual_core::schedule::ScheduledRun;
 use punctual_core::secret::SecretValues;
@@ -43,7 +44,7 @@ use punctual_core::task::Run;
 use tokio::time::Instant;
 
 pub use admissions::{Admission, AdmissionGrant, Admissions, AdmitError};
-pub use binary::{Binaries, NetworkPolicy, ProgramCache, Programs};
+pub use binary::{Binaries, NetworkPolicy, ProgramCache, ProgramUsers, Programs, UserRange};
 pub use cancel::Cancel;
 pub use command::{Account, Commands};
 pub use dial::{Outbound, Resolve};
@@ -65,6 +66,7 @@ pub use words::{connection_trouble, root_cause};
 pub struct Call {
     pub job: JobId,
     pub attempt: AttemptNo,
+    pub namespace: NamespaceId,
     /// The task's name; empty for the task of a one-off job.
     pub task: Arc<str>,
     pub run: Arc<Run>,

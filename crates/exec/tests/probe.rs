@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use punctual_core::attempt::{AttemptNo, Last, Outcome, Ran};
 use punctual_core::task::{Probe, Run};
-use punctual_core::{JobId, ShardId, Span, Timestamp};
+use punctual_core::{JobId, NamespaceId, ShardId, Span, Timestamp};
 use punctual_exec::{Call, Cancel, Executor, LogOutlet, LogSink, Prober};
 
 struct Silent;
@@ -19,6 +19,7 @@ fn call(probe: Probe) -> Call {
     Call {
         job,
         attempt: AttemptNo(2),
+        namespace: NamespaceId::DEFAULT,
         task: "".into(),
         run: Arc::new(Run::Probe(probe)),
         input: None,

@@ -14,6 +14,7 @@ use punctual_worker::Admissions;
 use crate::config::{AgentsSettings, ContainerPlace, SandboxSettings, Spawn};
 use crate::exit::failed;
 use crate::folders::make_private;
+use crate::program_users;
 use crate::wiring::safe_launcher;
 
 /// Leads to the program that runs, also when its file was replaced since.
@@ -42,6 +43,7 @@ pub(crate) async fn build(
             Spawn::Container(_) if !sandbox.is_named => Vec::new(),
             _ => sandbox.required.clone(),
         },
+        users: Arc::new(program_users::choose(&sandbox.users, &settings.spawn)?),
     };
     let environments: Arc<dyn Environments> = match &settings.spawn {
         Spawn::Never => return Ok(None),

@@ -20,6 +20,7 @@ mod memory;
 mod openid;
 mod output;
 mod password;
+mod program_users;
 mod random;
 mod reconnection;
 mod root_key;

@@ -31,6 +31,7 @@ use crate::folders::make_private;
 use crate::join::JoinOptions;
 use crate::memory;
 use crate::openid;
+use crate::program_users;
 use crate::root_key::{self, RootKeyPlace};
 use crate::stores::OpenStore;
 use crate::tls::ServerSide;
@@ -303,8 +304,9 @@ pub(crate) async fn safe_launcher(sandbox: &SandboxSettings) -> anyhow::Result<O
 }
 
 async fn binaries(programs: Arc<Programs>, sandbox: &SandboxSettings) -> anyhow::Result<Option<Binaries>> {
-    let launcher = safe_launcher(sandbox).await?;
-    Ok(launcher.map(|launcher| Binaries::new(launcher, programs, sandbox.network)))
+    let Some(launcher) = safe_launcher(sandbox).await? else { return Ok(None) };
+    let users = program_users::choose(&sandbox.users, &Spawn::Never)?;
+    Ok(Some(Binaries::new(launcher, programs, sandbox.network, users)))
 }
 
 /// The folder of programs, and of files that tasks read.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use punctual_sandbox::{
-    Launcher, LauncherOptions, Limits, Network, SandboxJob, Status, Stdin, launcher_main, seal_program,
+    Launcher, LauncherOptions, Limits, Network, ProgramUser, SandboxJob, Status, Stdin, launcher_main, seal_program,
 };
 
 const RUNS: usize = 300;
@@ -87,6 +87,7 @@ async fn run(launcher: &Launcher, program: impl AsFd) -> Result<(), Box<dyn Erro
         files: Vec::new(),
         limits: Limits::default(),
         network: Network::None,
+        user: ProgramUser::Usual,
     };
     let exit = launcher.run(job).await?.wait().await;
     assert_eq!(exit.status, Status::Code(0));

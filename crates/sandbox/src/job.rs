@@ -20,6 +20,7 @@ pub struct SandboxJob {
     pub files: Vec<File>,
     pub limits: Limits,
     pub network: Network,
+    pub user: ProgramUser,
 }
 
 /// A file that the program reads.
@@ -52,6 +53,17 @@ pub enum Network {
     /// What this machine reaches by the device of its default route, and never its loopback. TCP and UDP only, without
     /// control messages. It is refused where there is no such device.
     Host,
+}
+
+/// The user and the group of this machine that a program runs as. Inside the sandbox it is always user 1000.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProgramUser {
+    /// "nobody" if the launcher is root, and otherwise the launcher's own user.
+    #[default]
+    Usual,
+    /// The user and the group of this number, which is not root's. Only a launcher that is root may choose it; see
+    /// [`may_run_as`](crate::may_run_as).
+    Number(u32),
 }
 
 /// The limits of one program. They apply to all its processes together unless the field says otherwise.

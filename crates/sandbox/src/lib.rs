@@ -8,7 +8,7 @@
 //!
 //! | wall | what it keeps out |
 //! |---|---|
-//! | user namespace | The program is user 1000 inside and "nobody" (or the worker's own user) outside. |
+//! | user namespace | The program is user 1000 inside. Outside it is the job's [`ProgramUser`]: one of its own, "nobody", or the worker's. |
 //! | pid namespace | It sees and signals its own processes only, and all of them end with it. |
 //! | mount namespace, private root | There is nothing of the machine's files: an empty root, five devices, an own `/proc`, a `/tmp` in memory. |
 //! | network namespace | There is no network, not even loopback. If the job asks for one, the launcher makes its sockets; see `service::outside`. |
@@ -36,7 +36,7 @@
 //!
 //! ```no_run
 //! # async fn example(options: punctual_sandbox::LauncherOptions) -> Result<(), Box<dyn std::error::Error>> {
-//! use punctual_sandbox::{Launcher, Limits, Network, SandboxJob, Stdin, seal_program};
+//! use punctual_sandbox::{Launcher, Limits, Network, SandboxJob, Stdin, ProgramUser, seal_program};
 //!
 //! let launcher = Launcher::start(options).await?;
 //! let program = seal_program(&mut std::fs::File::open("hello")?)?;
@@ -48,6 +48,7 @@
 //!     files: vec![],
 //!     limits: Limits::default(),
 //!     network: Network::None,
+//!     user: ProgramUser::Usual,
 //! };
 //! let mut running = launcher.run(job).await?;
 //! while let Some(output) = running.next_output().await {
@@ -77,12 +78,13 @@ mod step;
 #[expect(unsafe_code, reason = "forking, executing and closing by number have no safe interface")]
 mod sys;
 mod umask;
+mod users;
 mod wire;
 
 pub use elf::{ElfInfo, ElfProblem, Machine, check_elf};
 pub use error::LaunchError;
 pub use exit::{Exit, LimitHit, Output, Status};
-pub use job::{File, Limits, Network, SandboxJob, Stdin};
+pub use job::{File, Limits, Network, ProgramUser, SandboxJob, Stdin};
 pub use keeper::{GroupWord, tell_keeper};
 pub use launcher::{Launcher, LauncherOptions};
 pub use level::{Availability, Level, LevelName, Protection};
@@ -92,3 +94,4 @@ pub use running::{ResultFound, RunningProgram, read_result};
 pub use service::launcher_main;
 pub use sys::{set_apart, set_apart_with_keeper};
 pub use umask::keep_files_private;
+pub use users::may_run_as;

@@ -4,7 +4,7 @@ use std::ffi::CString;
 
 use crate::cell::{FILES_PATH, RESULT_PATH};
 use crate::error::LaunchError;
-use crate::job::{File, SandboxJob};
+use crate::job::{File, ProgramUser, SandboxJob};
 use crate::wire::{Request, STRINGS_LEN_MAX};
 
 const RESULT_VARIABLE: &str = "PUNCTUAL_OUTPUT";
@@ -38,7 +38,10 @@ pub(crate) fn from_job(job: &SandboxJob) -> Result<Request, LaunchError> {
         return Err(LaunchError::Invalid("arguments and environment are more than 128 KiB; pass large data by stdin"));
     }
     let files = files(&job.files)?;
-    Ok(Request { limits: job.limits, network: job.network, args, env, files })
+    if job.user == ProgramUser::Number(0) {
+        return Err(LaunchError::Invalid("a program must not run as root"));
+    }
+    Ok(Request { limits: job.limits, network: job.network, user: job.user, args, env, files })
 }
 
 fn files(files: &[File]) -> Result<Vec<(CString, u64)>, LaunchError> {
@@ -67,6 +70,7 @@ mod tests {
             files: Vec::new(),
             limits: Limits::default(),
             network: Network::None,
+            user: ProgramUser::Usual,
         }
     }
 
@@ -85,6 +89,8 @@ mod tests {
         assert!(refused(&job(&[], &[("A=B", "")])).contains("contains a ="));
         assert!(refused(&job(&[], &[("", "")])).contains("empty"));
         assert!(refused(&job(&[&"x".repeat(200 << 10)], &[])).contains("128 KiB"));
+        let root = SandboxJob { user: ProgramUser::Number(0), ..job(&[], &[]) };
+        assert!(refused(&root).contains("as root"));
         let mut tight = job(&[], &[]);
         tight.limits.memory_bytes = 4096;
         assert!(refused(&tight).contains("memory_bytes"));

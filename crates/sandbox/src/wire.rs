@@ -5,7 +5,7 @@ use std::ffi::CString;
 use std::io;
 use std::time::Duration;
 
-use crate::job::{Limits, Network};
+use crate::job::{Limits, Network, ProgramUser};
 use crate::level::{Level, Protection};
 use crate::step::SetupStep;
 
@@ -20,6 +20,7 @@ pub(crate) const STRINGS_LEN_MAX: usize = 128 << 10;
 pub(crate) struct Request {
     pub(crate) limits: Limits,
     pub(crate) network: Network,
+    pub(crate) user: ProgramUser,
     pub(crate) args: Vec<CString>,
     pub(crate) env: Vec<CString>,
     /// The name and the length of each file; their descriptors follow the others.
@@ -140,6 +141,10 @@ impl Request {
             .number(disk_bytes)
             .number(open_files.into())
             .byte((self.network == Network::Host).into())
+            .number(match self.user {
+                ProgramUser::Usual => 0,
+                ProgramUser::Number(number) => number.into(),
+            })
             .strings(&self.args)
             .strings(&self.env)
             .number(self.files.len() as u64);
@@ -158,12 +163,17 @@ impl Request {
             open_files: from.small()?,
         };
         let network = if from.flag()? { Network::Host } else { Network::None };
+        // Nobody asks for root.
+        let user = match from.small()? {
+            0 => ProgramUser::Usual,
+            number => ProgramUser::Number(number),
+        };
         let (args, env) = (from.strings()?, from.strings()?);
         let count = from.number()?;
         let mut file =
             || Ok((CString::new(from.bytes()?).map_err(|_| invalid("a string has a zero byte"))?, from.number()?));
         let files = (0..count).map(|_| file()).collect::<io::Result<_>>()?;
-        Ok(Self { limits, network, args, env, files })
+        Ok(Self { limits, network, user, args, env, files })
     }
 }
 
@@ -263,6 +273,7 @@ mod tests {
         Request {
             limits: Limits { pids: 7, ..Limits::default() },
             network: Network::Host,
+            user: ProgramUser::Number(1_900_000_007),
             args: vec![c"one".into(), c"".into()],
             env: vec![c"A=B".into()],
             files: vec![(c"data.csv".into(), 7)],
@@ -309,7 +320,7 @@ mod tests {
     #[test]
     fn a_length_that_lies_asks_for_no_memory() {
         let mut bytes = request().encode();
-        let at = 6 * 8 + 1;
+        let at = 7 * 8 + 1;
         bytes[at..at + 8].copy_from_slice(&u64::MAX.to_le_bytes());
         assert!(Request::decode(&bytes).is_err());
     }

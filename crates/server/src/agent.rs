@@ -116,6 +116,7 @@ pub(crate) async fn work(
             name: task.name.clone().unwrap_or_default(),
             run: serde_json::to_vec(&task.spec.run).expect("a task's run is JSON").into(),
             timeout_us: task.spec.timeout.as_micros().unsigned_abs(),
+            namespace: task.namespace.0,
         }),
         input: input.into_bytes(),
         tracing_id: tracing_id.unwrap_or_default(),

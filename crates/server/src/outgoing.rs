@@ -115,6 +115,7 @@ impl<'t> Messages<'t> {
             name: task.name.clone().unwrap_or_default(),
             run,
             timeout_us: task.spec.timeout.as_micros().unsigned_abs(),
+            namespace: task.namespace.0,
         });
         self.places.insert((task.id, task.revision), place);
         place

@@ -3,7 +3,7 @@
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use punctual_api::{DataKeyRotated, ErrorKind, RootKeyRotated, SecretList, SecretQuery, SecretView};
+use punctual_api::{DataKeyQuery, DataKeyRotated, ErrorKind, RootKeyRotated, SecretList, SecretQuery, SecretView};
 use punctual_app::permission::{EditSecrets, ManageCluster, ViewSecrets};
 use punctual_app::{App, AppError};
 use punctual_core::secret::SECRET_BYTES_MAX;
@@ -83,16 +83,17 @@ pub(crate) async fn rotate_root_key(
     Ok(axum::Json(app.rotate_root_key(&by).await?).into_response())
 }
 
-/// Makes a new data key and seals every secret with it, whose revision grows by one. The values stay the same, and running
-/// attempts and servers go on. At most once a minute.
-#[utoipa::path(post, path = "/v1/data-key/rotate", operation_id = "rotate_data_key", tag = "secrets", responses(
-    (status = 200, description = "The name of the new key, and how many secrets were sealed with it", body = DataKeyRotated),
+/// Makes a new data key for each namespace, or for one, and seals its secrets with it, whose revisions grow by one. The values
+/// stay the same, and running attempts and servers go on. At most once a minute for each namespace.
+#[utoipa::path(post, path = "/v1/data-key/rotate", operation_id = "rotate_data_key", tag = "secrets",
+    params(DataKeyQuery), responses(
+    (status = 200, description = "The names of the new keys, and how many secrets were sealed with them", body = DataKeyRotated),
     Problems,
 ))]
 pub(crate) async fn rotate_data_key(
     Permit(by): Permit<ManageCluster>,
     State(app): State<App>,
-    _: NoParams,
+    Params(query): Params<DataKeyQuery>,
 ) -> Result<Response, Refused> {
-    Ok(axum::Json(app.rotate_data_key(&by).await?).into_response())
+    Ok(axum::Json(app.rotate_data_key(&by, &query).await?).into_response())
 }

@@ -5,7 +5,7 @@ use punctual_core::namespace::{NamespaceId, NamespaceName};
 use punctual_core::schedule::By;
 use punctual_store::{
     AllNamespaces, DELETED_NAMESPACES_MAX, NAMESPACES_MAX, NamespaceChange, NamespaceContent, NamespaceDeletion,
-    NamespaceRow, Namespaces, Result,
+    NamespaceRow, Namespaces, Result, data_key_label,
 };
 use tokio_postgres::Row;
 
@@ -118,6 +118,8 @@ async fn delete(conn: &Conn, id: NamespaceId, expected: Option<u32>, by: &By) ->
     }
     let (at, who) = (by.at.as_micros(), codec::text(&by.who));
     conn.execute(sql!("delete_namespace"), &[&namespace_number(id), &at, &who]).await?;
+    // Without them, nobody can open a copy of the namespace's secrets.
+    conn.execute(sql!("drop_data_keys"), &[&data_key_label(id)]).await?;
     bump(conn, 0).await?;
     Ok(NamespaceDeletion::Done)
 }

@@ -5,7 +5,7 @@ use punctual_core::namespace::{NamespaceId, NamespaceName};
 use punctual_core::schedule::By;
 use punctual_store::{
     AllNamespaces, DELETED_NAMESPACES_MAX, NAMESPACES_MAX, NamespaceChange, NamespaceContent, NamespaceDeletion,
-    NamespaceRow, Namespaces, Result,
+    NamespaceRow, Namespaces, Result, data_key_label,
 };
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -79,6 +79,11 @@ fn delete(conn: &Connection, id: NamespaceId, expected: Option<u32>, by: &By) ->
         return Ok(NamespaceDeletion::InUse(content));
     }
     conn.prepare_cached(sql!("delete_namespace"))?.execute(params![id.0, by.at.as_micros(), by.who])?;
+    // The place that they had is overwritten: without them, nobody can open a copy of the namespace's secrets.
+    conn.pragma_update(None, "secure_delete", true)?;
+    let dropped = conn.prepare_cached(sql!("drop_data_keys"))?.execute([data_key_label(id)]);
+    conn.pragma_update(None, "secure_delete", false)?;
+    dropped?;
     count_change(conn)?;
     Ok(NamespaceDeletion::Done)
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use async_trait::async_trait;
 use punctual_core::Timestamp;
 use punctual_core::hex;
-use punctual_core::namespace::NamespaceId;
+use punctual_core::namespace::{NamespaceId, NamespaceName};
 use punctual_core::schedule::By;
 
 use crate::{ClusterSecret, Result};
@@ -111,3 +111,12 @@ pub trait Secrets: Send + Sync + 'static {
 
 /// The label of the cluster's secret.
 pub const CLUSTER_SECRET: &str = "cluster";
+
+/// The label of the first data key of a namespace, which seals its secrets. Those of later ones begin with it and a slash. The
+/// default namespace goes by its name, as before there were others.
+pub fn data_key_label(namespace: NamespaceId) -> String {
+    match namespace.or_none() {
+        None => format!("namespace/{}", NamespaceName::DEFAULT),
+        Some(number) => format!("namespace/#{number}"),
+    }
+}

@@ -88,6 +88,7 @@ fn assignments(next: &mut u64, len: usize) -> wire::ServerMessage {
         name: "noop".to_owned(),
         run: r#"{"probe":{}}"#.into(),
         timeout_us: 1_200_000_000,
+        namespace: 0,
     };
     let assignments = (0..len).map(|_| {
         *next += 1;

@@ -126,6 +126,7 @@ fn start(attempt: Attempt, rules: &AttemptRules, held: &Arc<HeldAttempts>) -> Op
     let call = Call {
         job: key.0,
         attempt: key.1,
+        namespace: running.task.namespace,
         task: running.task.name.clone(),
         run: running.task.run.clone(),
         input,

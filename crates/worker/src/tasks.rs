@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use punctual_core::id::TaskId;
+use punctual_core::namespace::NamespaceId;
 use punctual_core::task::Run;
 use punctual_core::time::Span;
 use punctual_exec::{Executor, Executors};
@@ -14,6 +15,7 @@ const TASKS_LEN_MAX: usize = 1024;
 
 /// A task and the executor that runs it.
 pub(crate) struct RunnableTask {
+    pub(crate) namespace: NamespaceId,
     pub(crate) name: Arc<str>,
     pub(crate) run: Arc<Run>,
     /// The task's timeout; `None` if the server sent none.
@@ -58,7 +60,7 @@ impl Tasks {
             Err(_) => Some(Span::MAX),
         };
         let has_placeholders = run.has_placeholders();
-        let name = definition.name.as_str().into();
-        Ok(RunnableTask { name, run: Arc::new(run), timeout, executor, has_placeholders })
+        let (namespace, name) = (NamespaceId(definition.namespace), definition.name.as_str().into());
+        Ok(RunnableTask { namespace, name, run: Arc::new(run), timeout, executor, has_placeholders })
     }
 }

@@ -20,11 +20,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use punctual_core::attempt::{AttemptNo, Details, Failure, FailureClass, Outcome, Ran};
 use punctual_core::id::{ArtifactId, JobId};
+use punctual_core::namespace::NamespaceId;
 use punctual_core::run::Run;
 use punctual_core::shard::event::Report;
 use punctual_exec::{
     Binaries, Call, Download, DownloadError, Downloads, ExecutionEnd, Executor, LogSink, NetworkPolicy, ProgramCache,
-    Programs, guard_secrets,
+    ProgramUsers, Programs, guard_secrets,
 };
 use punctual_proto::bounds::bounded;
 use punctual_proto::convert::{scheduled_run_from_wire, secrets_from_wire};
@@ -135,8 +136,9 @@ async fn execute(
         Ok(programs) => programs,
         Err(error) => return not_started(format!("the agent's folder cannot be used: {error}")),
     };
-    // The worker that started this agent has decided whether its program may have a network.
-    let binaries = Arc::new(Binaries::new(launcher, Arc::new(programs), NetworkPolicy::Allowed));
+    // The worker that started this agent has decided whether its program may have a network, and its user.
+    let users = ProgramUsers::Shared(handover.program_user);
+    let binaries = Arc::new(Binaries::new(launcher, Arc::new(programs), NetworkPolicy::Allowed, users));
     let grace = binaries.grace(&run);
     let secrets = secrets_from_wire(attempt.secrets);
     let unavailable = Some(attempt.secrets_unavailable).filter(|reason| !reason.is_empty());
@@ -147,6 +149,7 @@ async fn execute(
     let call = Call {
         job: handover.job,
         attempt: handover.attempt,
+        namespace: NamespaceId(task.namespace),
         task: task.name.as_str().into(),
         run: Arc::new(run),
         input: attempt.input,

@@ -19,8 +19,9 @@ use punctual_core::attempt::{Details, Failure, FailureClass, Last, Outcome, Ran}
 use punctual_core::run::{Binary, Run};
 use punctual_exec::{
     Admission, AdmissionGrant, Admissions, AdmitError, Call, Download, ExecutionEnd, Executor, NetworkPolicy,
+    ProgramUsers,
 };
-use punctual_sandbox::Protection;
+use punctual_sandbox::{ProgramUser, Protection};
 use tokio::time::Instant;
 
 pub use container::{ContainerEngine, ContainerEngineError, ContainerSettings, Containers};
@@ -56,6 +57,8 @@ pub struct AgentSettings {
     pub network: NetworkPolicy,
     /// The protections that sandboxes must have beyond [`Protection::FLOOR`].
     pub sandbox_require: Vec<Protection>,
+    /// The users that programs run as.
+    pub users: Arc<ProgramUsers>,
 }
 
 /// Whether agents also get the addresses of servers that the worker discovered.
@@ -128,6 +131,10 @@ impl Executor for Agents {
         if let Err(refused) = self.settings.network.check(spec) {
             return refused.into();
         }
+        let user = match self.settings.users.of(call.namespace) {
+            Ok(user) => user,
+            Err(refused) => return refused.into(),
+        };
         let host = match HostId::random() {
             Ok(host) => host,
             Err(error) => return Outcome::NotStarted { reason: format!("no randomness: {error}") }.into(),
@@ -135,7 +142,7 @@ impl Executor for Agents {
         let started = tokio::select! {
             biased;
             () = call.cancel.cancelled() => Err(Outcome::Cancelled),
-            started = self.start(&call, spec, &host) => started,
+            started = self.start(&call, spec, &host, user) => started,
         };
         let environment = match started {
             Ok(environment) => environment,
@@ -155,7 +162,13 @@ impl Agents {
         spec.grace.to_std() + self.report_room
     }
 
-    async fn start(&self, call: &Call, spec: &Binary, host: &HostId) -> Result<GuardedEnvironment, Outcome> {
+    async fn start(
+        &self,
+        call: &Call,
+        spec: &Binary,
+        host: &HostId,
+        user: ProgramUser,
+    ) -> Result<GuardedEnvironment, Outcome> {
         // A slot is free when its attempt has ended, which may be long before a slow engine has removed the
         // environment. They must not pile up.
         let place = tokio::time::timeout(self.room_limit, self.live.place(self.slots)).await;
@@ -175,7 +188,7 @@ impl Agents {
             host: host.clone(),
             job: call.job,
             attempt: call.attempt,
-            variables: self.handover(call, host, admitted).variables(),
+            variables: self.handover(call, host, user, admitted).variables(),
             limits: spec.limits,
             program_bytes,
         };
@@ -198,7 +211,7 @@ impl Agents {
         }
     }
 
-    fn handover(&self, call: &Call, host: &HostId, admitted: AdmissionGrant) -> Handover {
+    fn handover(&self, call: &Call, host: &HostId, program_user: ProgramUser, admitted: AdmissionGrant) -> Handover {
         let AdmissionGrant { token, download, server, others } = admitted;
         let servers = self.settings.for_agent(&server, &others);
         Handover {
@@ -211,6 +224,7 @@ impl Agents {
             tracing_id: call.tracing_id.clone(),
             authorities: self.settings.authorities.clone(),
             sandbox_require: self.settings.sandbox_require.clone(),
+            program_user,
         }
     }
 }

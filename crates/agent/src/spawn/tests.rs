@@ -6,7 +6,7 @@ use std::time::Duration;
 use punctual_core::attempt::AttemptNo;
 use punctual_core::id::{ArtifactId, JobId};
 use punctual_core::run::{Limits, Network};
-use punctual_core::{ShardId, Span, Timestamp};
+use punctual_core::{NamespaceId, ShardId, Span, Timestamp};
 use punctual_exec::{Cancel, LogOutlet, LogSink};
 
 use super::*;
@@ -48,6 +48,7 @@ fn settings() -> AgentSettings {
         authorities: None,
         network: NetworkPolicy::Refused,
         sandbox_require: Vec::new(),
+        users: Arc::new(ProgramUsers::Shared(ProgramUser::Usual)),
     }
 }
 
@@ -68,6 +69,7 @@ fn call(deadline: Option<Instant>) -> Call {
     Call {
         job,
         attempt: AttemptNo(2),
+        namespace: NamespaceId::DEFAULT,
         task: "".into(),
         run: Arc::new(Run::Binary(spec())),
         input: None,

@@ -21,6 +21,7 @@ use punctual_core::{ShardId, Timestamp};
 use punctual_exec::Download;
 use punctual_proto::convert::outcome_from_wire;
 use punctual_proto::worker as wire;
+use punctual_sandbox::ProgramUser;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio::process::{Child, Command};
@@ -146,6 +147,7 @@ impl FarServer {
             tracing_id: Some("order 17".to_owned()),
             authorities: None,
             sandbox_require: Vec::new(),
+            program_user: ProgramUser::Usual,
         }
     }
 

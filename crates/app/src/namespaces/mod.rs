@@ -64,6 +64,7 @@ impl App {
         let _turn = table.turn.lock().await;
         if table.revision() != Some(self.0.store.namespaces_revision().await?) {
             table.replace(self.0.store.namespaces().await?);
+            self.0.vault.keep_keys(|namespace| table.by_id(namespace).is_some());
         }
         Ok(())
     }

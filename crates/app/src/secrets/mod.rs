@@ -42,9 +42,8 @@ impl App {
         }
         for _ in 0..PUT_TRIES {
             let changed = ChangedBy { at: self.now(), who: who.to_owned() };
-            // Another server may have made a key.
-            self.refresh_data_keys().await?;
-            let row = self.0.vault.seal(by.namespace(), name, revision.saturating_add(1), &value, changed)?;
+            let key = self.data_key(by.namespace()).await?;
+            let row = self.0.vault.seal(&key, by.namespace(), name, revision.saturating_add(1), &value, changed)?;
             match self.0.store.put_secret(row).await? {
                 SecretChange::Done => {
                     self.0.vault.forget(by.namespace(), name);

@@ -12,9 +12,9 @@ use punctual_core::{Span, Timestamp};
 use punctual_store::SecretRow;
 use zeroize::Zeroizing;
 
-use crate::data_keys::{Sealed, VaultKey};
+use crate::data_keys::{Sealed, VaultKeys};
 use crate::seal::{RootKeySource, RootKeys};
-use crate::sealing::{Entropy, NoRandomness};
+use crate::sealing::{DataKey, Entropy, NoRandomness};
 
 /// Another server may have changed a secret: what was read is believed for this long.
 const BELIEVED: Span = Span::from_secs(1);
@@ -25,7 +25,7 @@ const KNOWN_MAX: usize = 2000;
 
 /// What an app needs to keep secrets.
 pub struct VaultParts {
-    pub key: VaultKey,
+    pub key: VaultKeys,
     pub entropy: Entropy,
     pub root_keys: Arc<dyn RootKeySource>,
 }
@@ -54,7 +54,7 @@ impl VaultParts {
             bytes[..8].copy_from_slice(&next.fetch_add(1, Ordering::Relaxed).to_be_bytes());
             Ok(bytes)
         };
-        Self { key: VaultKey::new([1; 32]), entropy: Arc::new(entropy), root_keys: Arc::new(NoRootKey) }
+        Self { key: VaultKeys::new([1; 32]), entropy: Arc::new(entropy), root_keys: Arc::new(NoRootKey) }
     }
 }
 
@@ -64,7 +64,7 @@ struct Known {
 }
 
 pub(crate) struct Vault {
-    keys: RwLock<VaultKey>,
+    keys: RwLock<VaultKeys>,
     entropy: Entropy,
     known: Mutex<HashMap<(NamespaceId, String), Known>>,
     /// When it was last looked whether there are other keys, because a value did not open.
@@ -83,7 +83,7 @@ pub(super) enum Memory {
 }
 
 impl Vault {
-    pub(crate) fn new(key: VaultKey, entropy: Entropy) -> Self {
+    pub(crate) fn new(key: VaultKeys, entropy: Entropy) -> Self {
         Self {
             keys: RwLock::new(key),
             entropy,
@@ -97,11 +97,11 @@ impl Vault {
         &self.entropy
     }
 
-    pub(super) fn keys(&self) -> RwLockReadGuard<'_, VaultKey> {
+    pub(super) fn keys(&self) -> RwLockReadGuard<'_, VaultKeys> {
         self.keys.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn replace_keys(&self, keys: VaultKey) {
+    pub(super) fn replace_keys(&self, keys: VaultKeys) {
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
     }
 
@@ -116,8 +116,17 @@ impl Vault {
         is_due
     }
 
+    /// Forgets the keys of namespaces that are gone.
+    pub(crate) fn keep_keys(&self, is_there: impl Fn(NamespaceId) -> bool) {
+        if self.keys().namespaces().any(|namespace| !namespace.is_default() && !is_there(namespace)) {
+            self.keys.write().unwrap_or_else(PoisonError::into_inner).keep(is_there);
+        }
+    }
+
+    /// `key` is one of the namespace.
     pub(super) fn seal(
         &self,
+        key: &DataKey,
         namespace: NamespaceId,
         name: &str,
         revision: u32,
@@ -125,7 +134,7 @@ impl Vault {
         changed: By,
     ) -> Result<SecretRow, NoRandomness> {
         let binding = binding(namespace, name, revision);
-        let sealed = self.keys().newest().seal(value, &binding, &self.entropy)?;
+        let sealed = key.seal(value, &binding, &self.entropy)?;
         Ok(SecretRow { namespace, name: name.to_owned(), revision, sealed, created: changed.clone(), changed })
     }
 
@@ -137,7 +146,7 @@ impl Vault {
 
     /// The value, and whether it was sealed with the key in use.
     pub(super) fn unseal(&self, row: &SecretRow) -> Option<(Zeroizing<Vec<u8>>, Sealed)> {
-        self.keys().open(&row.sealed, &binding(row.namespace, &row.name, row.revision))
+        self.keys().open(row.namespace, &row.sealed, &binding(row.namespace, &row.name, row.revision))
     }
 
     pub(super) fn recall(&self, namespace: NamespaceId, name: &str, now: Timestamp) -> Memory {
@@ -182,7 +191,7 @@ mod tests {
     use super::*;
 
     fn vault(key: u8) -> Vault {
-        Vault::new(VaultKey::new([key; 32]), VaultParts::for_tests().entropy)
+        Vault::new(VaultKeys::new([key; 32]), VaultParts::for_tests().entropy)
     }
 
     fn by() -> By {
@@ -192,10 +201,11 @@ mod tests {
     #[test]
     fn a_value_opens_as_the_secret_and_revision_that_it_is_of() {
         let (vault, another) = (vault(1), vault(2));
-        let row = vault.seal(NamespaceId::DEFAULT, "db", 3, b"s3cret", by()).unwrap();
+        let key = vault.keys().newest(NamespaceId::DEFAULT).unwrap().clone();
+        let row = vault.seal(&key, NamespaceId::DEFAULT, "db", 3, b"s3cret", by()).unwrap();
         assert!(!row.sealed.windows(6).any(|bytes| bytes == b"s3cret"));
         assert_eq!(vault.open(&row).unwrap().expose(), "s3cret");
-        let again = vault.seal(NamespaceId::DEFAULT, "db", 3, b"s3cret", by()).unwrap();
+        let again = vault.seal(&key, NamespaceId::DEFAULT, "db", 3, b"s3cret", by()).unwrap();
         assert_ne!(again.sealed, row.sealed, "a nonce is used once");
         for other in [
             SecretRow { name: "other".to_owned(), ..row.clone() },

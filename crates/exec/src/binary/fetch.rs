@@ -54,20 +54,36 @@ pub(super) fn kept(folder: &Path, artifact: ArtifactId) -> Option<(PathBuf, [u8;
     })
 }
 
-/// Removes unfinished downloads of a worker that was killed.
-pub(super) fn sweep(folder: &Path) -> std::io::Result<()> {
+/// Removes unfinished downloads of a worker that was killed, and what versions before namespaces had kept for all of them.
+pub(super) fn sweep(cache: &ProgramCache) -> std::io::Result<()> {
+    let is_partial = |path: &Path| path.extension().is_some_and(|extension| extension == PARTIAL);
+    for folder in cache.folders()? {
+        remove_files(&folder, is_partial)?;
+    }
+    remove_files(&cache.folder, |path| is_partial(path) || is_program(path))
+}
+
+fn remove_files(folder: &Path, of: impl Fn(&Path) -> bool) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == PARTIAL) {
-            std::fs::remove_file(path)?;
+        let entry = entry?;
+        if entry.file_type()?.is_file() && of(&entry.path()) {
+            std::fs::remove_file(entry.path())?;
         }
     }
     Ok(())
 }
 
+/// Whether a file is named as this cache names programs: by the artifact and its digest.
+fn is_program(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.split_once('.')
+        .is_some_and(|(artifact, sha256)| artifact.parse::<ArtifactId>().is_ok() && hex::decode::<32>(sha256).is_some())
+}
+
 pub(super) async fn fetch(
     client: &reqwest::Client,
     cache: &ProgramCache,
+    folder: &Path,
     artifact: ArtifactId,
     download: &Download,
 ) -> Result<PathBuf, ProgramError> {
@@ -77,7 +93,7 @@ pub(super) async fn fetch(
     }
     // Two attempts may fetch the same file at once.
     let number = FETCHES.fetch_add(1, Ordering::Relaxed);
-    let partial = cache.folder.join(format!("{artifact}.{number}.{PARTIAL}"));
+    let partial = folder.join(format!("{artifact}.{number}.{PARTIAL}"));
     let mut tries = 1;
     loop {
         match try_fetch(client, &partial, download).await {
@@ -90,7 +106,7 @@ pub(super) async fn fetch(
         }
         tries += 1;
     }
-    let path = cache.folder.join(format!("{artifact}.{}", hex::encode(download.sha256)));
+    let path = folder.join(format!("{artifact}.{}", hex::encode(download.sha256)));
     let made = std::fs::set_permissions(&partial, Permissions::from_mode(0o555))
         .and_then(|()| std::fs::rename(&partial, &path))
         .and_then(|()| make_room(cache, &path));
@@ -122,25 +138,104 @@ async fn try_fetch(client: &reqwest::Client, partial: &Path, download: &Download
     Ok(())
 }
 
-/// Removes the least recently used files until the rest fits. Running programs are not harmed, because an open file
-/// stays.
+/// Removes files until the rest fits: the least recently used ones of the namespace that has the most, so that one namespace
+/// cannot take the others' away. Running programs are not harmed, because an open file stays.
 fn make_room(cache: &ProgramCache, newest: &Path) -> std::io::Result<()> {
-    let mut files: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
-    for entry in std::fs::read_dir(&cache.folder)? {
-        let entry = entry?;
-        let metadata = entry.metadata()?;
-        files.push((metadata.modified()?, metadata.len(), entry.path()));
-    }
-    files.sort_unstable();
-    let mut bytes: u64 = files.iter().map(|(_, len, _)| len).sum();
-    for (_, len, path) in files {
-        if bytes <= cache.bytes_max {
-            break;
-        }
-        if path != newest {
-            std::fs::remove_file(path)?;
-            bytes -= len;
-        }
+    let mut namespaces =
+        cache.folders()?.iter().map(|folder| CachedFiles::of(folder)).collect::<Result<Vec<_>, _>>()?;
+    while namespaces.iter().map(CachedFiles::bytes).sum::<u64>() > cache.bytes_max {
+        let removable = namespaces.iter_mut().filter(|files| files.0.iter().any(|file| file.path != newest));
+        let Some(largest) = removable.max_by_key(|files| files.bytes()) else { break };
+        let oldest = largest.0.iter().position(|file| file.path != newest);
+        let file = largest.0.remove(oldest.expect("it has one that can be removed"));
+        std::fs::remove_file(file.path)?;
     }
     Ok(())
+}
+
+/// The files of one namespace, the least recently used first.
+struct CachedFiles(Vec<CachedFile>);
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct CachedFile {
+    used_at: SystemTime,
+    len: u64,
+    path: PathBuf,
+}
+
+impl CachedFiles {
+    fn of(folder: &Path) -> std::io::Result<Self> {
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(folder)? {
+            let entry = entry?;
+            let metadata = entry.metadata()?;
+            files.push(CachedFile { used_at: metadata.modified()?, len: metadata.len(), path: entry.path() });
+        }
+        files.sort_unstable();
+        Ok(Self(files))
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0.iter().map(|file| file.len).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use punctual_core::namespace::NamespaceId;
+
+    use super::*;
+
+    fn cache(folder: &Path) -> ProgramCache {
+        ProgramCache { folder: folder.to_owned(), bytes_max: 100 }
+    }
+
+    /// Files of these namespaces and lengths, each used a second after the one before.
+    fn keep(cache: &ProgramCache, files: &[(u32, usize)]) -> Vec<PathBuf> {
+        let used_at = |number: usize| SystemTime::UNIX_EPOCH + Duration::from_secs(number as u64);
+        let keep = |(number, (namespace, len)): (usize, &(u32, usize))| {
+            let path = cache.folder_of(NamespaceId(*namespace)).unwrap().join(format!("file-{number}"));
+            std::fs::write(&path, vec![0; *len]).unwrap();
+            File::options().append(true).open(&path).unwrap().set_modified(used_at(number)).unwrap();
+            path
+        };
+        files.iter().enumerate().map(keep).collect()
+    }
+
+    #[test]
+    fn a_namespace_that_keeps_much_takes_no_room_from_the_others() {
+        for (files, left) in [
+            (&[(0, 40), (0, 40), (0, 40)][..], &[1, 2][..]),
+            (&[(1, 20), (0, 40), (0, 40), (0, 40)], &[0, 2, 3]),
+            (&[(1, 70), (0, 30), (0, 30)], &[1, 2]),
+            (&[(0, 20), (1, 30), (2, 30), (3, 20)], &[0, 1, 2, 3]),
+            (&[(0, 200)], &[0]),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let cache = cache(folder.path());
+            let paths = keep(&cache, files);
+            make_room(&cache, paths.last().unwrap()).unwrap();
+            let kept: Vec<usize> = (0..paths.len()).filter(|number| paths[*number].exists()).collect();
+            assert_eq!(kept, left, "{files:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_kept_for_all_namespaces_is_removed_and_so_are_unfinished_downloads() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = cache(folder.path());
+        let own = cache.folder_of(NamespaceId(7)).unwrap();
+        assert_eq!(own.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        let artifact = ArtifactId::new(punctual_core::Timestamp::EPOCH, 1);
+        let name = format!("{artifact}.{}", "ab".repeat(32));
+        let (former, kept, partial, other) =
+            (folder.path().join(&name), own.join(&name), own.join("x.0.partial"), folder.path().join("notes.txt"));
+        for path in [&former, &kept, &partial, &other] {
+            std::fs::write(path, "").unwrap();
+        }
+        sweep(&cache).unwrap();
+        assert_eq!([former, kept, partial, other].map(|path| path.exists()), [false, true, false, true]);
+    }
 }

@@ -5,13 +5,13 @@ use std::fs::File;
 use std::io::Seek;
 use std::path::PathBuf;
 
-use punctual_core::attempt::AttemptNo;
-use punctual_core::id::{ArtifactId, JobId};
+use punctual_core::id::ArtifactId;
 use punctual_core::run::TaskFile;
 use sha2::{Digest, Sha256};
 
 use super::fetch;
 use super::programs::{ProgramError, Programs};
+use crate::Call;
 
 /// A complete and verified file, open for reading.
 pub(crate) struct OpenFile {
@@ -22,22 +22,18 @@ pub(crate) struct OpenFile {
 
 impl Programs {
     /// Opens all files that a task reads.
-    pub(crate) async fn files(
-        &self,
-        job: JobId,
-        attempt: AttemptNo,
-        files: &[TaskFile],
-    ) -> Result<Vec<OpenFile>, ProgramError> {
+    pub(crate) async fn files(&self, call: &Call, files: &[TaskFile]) -> Result<Vec<OpenFile>, ProgramError> {
         let mut open = Vec::with_capacity(files.len());
         for file in files {
-            let (content, len) = self.file(job, attempt, file.artifact).await?;
+            let (content, len) = self.file(call, file.artifact).await?;
             open.push(OpenFile { name: file.name.clone(), content, len });
         }
         Ok(open)
     }
 
-    async fn file(&self, job: JobId, attempt: AttemptNo, artifact: ArtifactId) -> Result<(File, u64), ProgramError> {
-        if let Some((path, sha256)) = fetch::kept(&self.cache.folder, artifact) {
+    async fn file(&self, call: &Call, artifact: ArtifactId) -> Result<(File, u64), ProgramError> {
+        let folder = self.cache.folder_of(call.namespace)?;
+        if let Some((path, sha256)) = fetch::kept(&folder, artifact) {
             match verified(path.clone(), sha256).await {
                 Ok(file) => return Ok(file),
                 Err(reason) => {
@@ -46,8 +42,8 @@ impl Programs {
                 }
             }
         }
-        let download = self.downloads.locate(job, attempt, artifact).await?;
-        let path = fetch::fetch(&self.client, &self.cache, artifact, &download).await?;
+        let download = self.downloads.locate(call.job, call.attempt, artifact).await?;
+        let path = fetch::fetch(&self.client, &self.cache, &folder, artifact, &download).await?;
         verified(path, download.sha256).await.map_err(ProgramError::Unavailable)
     }
 }

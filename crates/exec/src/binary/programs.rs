@@ -1,7 +1,8 @@
 //! The programs that this worker has cached, each verified once and kept where nobody can change it.
 //!
 //! A program is downloaded at its first use and stays in a folder; recently used programs are also in sealed memory. A
-//! file that does not match its digest is never executed: it is deleted and downloaded again.
+//! file that does not match its digest is never executed: it is deleted and downloaded again. Each namespace has a folder of its
+//! own, and finds nothing of what others have: not even that it is there already.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -12,27 +13,57 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use punctual_core::attempt::{AttemptNo, Failure, FailureClass, Last, Outcome, Ran};
-use punctual_core::id::{ArtifactId, JobId};
+use punctual_core::attempt::{Failure, FailureClass, Last, Outcome, Ran};
+use punctual_core::id::ArtifactId;
+use punctual_core::namespace::NamespaceId;
 use punctual_sandbox::{Machine, check_elf, seal_program};
 use sha2::{Digest, Sha256};
 use tokio::sync::OnceCell;
 
 use super::fetch;
-use crate::{DownloadError, Downloads, clock};
+use crate::{Call, DownloadError, Downloads, clock};
 
 /// The total size of programs in memory. A program larger than a quarter of it is executed from the folder.
 const MEMORY_MAX: u64 = 256 << 20;
 const SEALED_MAX: u64 = MEMORY_MAX / 4;
 /// The number of programs kept open. Each holds a descriptor.
 const KNOWN_MAX: usize = 256;
+/// What the name of a namespace's folder begins with.
+const NAMESPACE_FOLDER: &str = "namespace-";
 
 #[derive(Debug, Clone)]
 pub struct ProgramCache {
-    /// The cache folder, accessible only to this worker's user.
+    /// The cache folder, accessible only to this worker's user. Each namespace has a folder in it.
     pub folder: PathBuf,
     /// The maximum total size of the files in the folder; the least recently used are removed first.
     pub bytes_max: u64,
+}
+
+impl ProgramCache {
+    /// The folder of a namespace. Creates it if it does not exist.
+    pub(super) fn folder_of(&self, namespace: NamespaceId) -> Result<PathBuf, ProgramError> {
+        let folder = self.folder.join(format!("{NAMESPACE_FOLDER}{}", namespace.0));
+        make_private(&folder)
+            .map_err(|error| ProgramError::Unavailable(format!("cannot make a folder for programs: {error}")))?;
+        Ok(folder)
+    }
+
+    /// The folders of all namespaces.
+    pub(super) fn folders(&self) -> std::io::Result<Vec<PathBuf>> {
+        let mut folders = Vec::new();
+        for entry in std::fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            if entry.file_name().to_string_lossy().starts_with(NAMESPACE_FOLDER) {
+                folders.push(entry.path());
+            }
+        }
+        Ok(folders)
+    }
+}
+
+fn make_private(folder: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700))
 }
 
 pub struct Programs {
@@ -42,9 +73,11 @@ pub struct Programs {
     known: Mutex<KnownPrograms>,
 }
 
+type ProgramKey = (NamespaceId, ArtifactId);
+
 #[derive(Default)]
 struct KnownPrograms {
-    programs: HashMap<ArtifactId, KnownProgram>,
+    programs: HashMap<ProgramKey, KnownProgram>,
     uses: u64,
 }
 
@@ -122,32 +155,25 @@ impl Programs {
         downloads: Arc<dyn Downloads>,
         cache: ProgramCache,
     ) -> std::io::Result<Self> {
-        std::fs::create_dir_all(&cache.folder)?;
-        std::fs::set_permissions(&cache.folder, std::fs::Permissions::from_mode(0o700))?;
-        fetch::sweep(&cache.folder)?;
+        make_private(&cache.folder)?;
+        fetch::sweep(&cache)?;
         let client = fetch::client(authorities).map_err(std::io::Error::other)?;
         Ok(Self { downloads, client, cache, known: Mutex::default() })
     }
 
-    pub(super) async fn get(
-        &self,
-        job: JobId,
-        attempt: AttemptNo,
-        artifact: ArtifactId,
-    ) -> Result<Arc<Program>, ProgramError> {
-        let cell = self.cell(artifact);
-        let program = cell.get_or_try_init(|| self.load(job, attempt, artifact)).await?;
+    pub(super) async fn get(&self, call: &Call, artifact: ArtifactId) -> Result<Arc<Program>, ProgramError> {
+        let cell = self.cell((call.namespace, artifact));
+        let program = cell.get_or_try_init(|| self.load(call, artifact)).await?;
         let program = Arc::clone(program);
         self.known().make_room(self.cache.bytes_max);
         Ok(program)
     }
 
-    fn cell(&self, artifact: ArtifactId) -> Arc<OnceCell<Arc<Program>>> {
+    fn cell(&self, key: ProgramKey) -> Arc<OnceCell<Arc<Program>>> {
         let mut known = self.known();
         known.uses += 1;
         let last_use = known.uses;
-        let entry =
-            known.programs.entry(artifact).or_insert_with(|| KnownProgram { program: Arc::default(), last_use });
+        let entry = known.programs.entry(key).or_insert_with(|| KnownProgram { program: Arc::default(), last_use });
         entry.last_use = last_use;
         Arc::clone(&entry.program)
     }
@@ -156,8 +182,9 @@ impl Programs {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn load(&self, job: JobId, attempt: AttemptNo, artifact: ArtifactId) -> Result<Arc<Program>, ProgramError> {
-        if let Some((path, sha256)) = fetch::kept(&self.cache.folder, artifact) {
+    async fn load(&self, call: &Call, artifact: ArtifactId) -> Result<Arc<Program>, ProgramError> {
+        let folder = self.cache.folder_of(call.namespace)?;
+        if let Some((path, sha256)) = fetch::kept(&folder, artifact) {
             match read(path.clone(), sha256).await {
                 Ok(program) => return Ok(program),
                 Err(ReadError::Unfit(reason)) => return Err(ProgramError::Unfit(reason)),
@@ -167,9 +194,9 @@ impl Programs {
                 }
             }
         }
-        let download = self.downloads.locate(job, attempt, artifact).await?;
+        let download = self.downloads.locate(call.job, call.attempt, artifact).await?;
         let sha256 = download.sha256;
-        let path = fetch::fetch(&self.client, &self.cache, artifact, &download).await?;
+        let path = fetch::fetch(&self.client, &self.cache, &folder, artifact, &download).await?;
         read(path, sha256).await.map_err(|error| match error {
             ReadError::Unfit(reason) => ProgramError::Unfit(reason),
             ReadError::Damaged(reason) => ProgramError::Unavailable(reason),
@@ -198,7 +225,7 @@ impl KnownPrograms {
     /// would be loaded twice at once.
     fn forget_oldest(&mut self, of: impl Fn(&KnownProgram) -> bool) -> bool {
         let those = self.programs.iter().filter(|(_, entry)| of(entry) && Arc::strong_count(&entry.program) == 1);
-        let oldest = those.min_by_key(|(_, entry)| entry.last_use).map(|(artifact, _)| *artifact);
+        let oldest = those.min_by_key(|(_, entry)| entry.last_use).map(|(key, _)| *key);
         oldest.is_some_and(|oldest| self.programs.remove(&oldest).is_some())
     }
 }
@@ -267,13 +294,13 @@ mod tests {
                 let file = File::open("/dev/null").unwrap().into();
                 entry.program.set(Arc::new(Program { file, place, len })).unwrap();
             }
-            known.programs.insert(artifact(number), entry);
+            known.programs.insert(key(number), entry);
         }
         known
     }
 
-    fn artifact(number: usize) -> ArtifactId {
-        ArtifactId::new(Timestamp::from_micros(0).unwrap(), number as u64)
+    fn key(number: usize) -> ProgramKey {
+        (NamespaceId::DEFAULT, ArtifactId::new(Timestamp::from_micros(0).unwrap(), number as u64))
     }
 
     #[track_caller]
@@ -281,7 +308,7 @@ mod tests {
         let mut known = known(programs);
         known.make_room(100);
         let kept: Vec<usize> =
-            (0..programs.len()).filter(|number| known.programs.contains_key(&artifact(*number))).collect();
+            (0..programs.len()).filter(|number| known.programs.contains_key(&key(*number))).collect();
         assert_eq!(kept, left);
     }
 
@@ -299,9 +326,9 @@ mod tests {
     #[test]
     fn what_is_being_loaded_is_not_forgotten() {
         let mut known = known(&vec![None; KNOWN_MAX + 2]);
-        let _loading = Arc::clone(&known.programs[&artifact(0)].program);
+        let _loading = Arc::clone(&known.programs[&key(0)].program);
         known.make_room(100);
-        assert!(known.programs.contains_key(&artifact(0)));
+        assert!(known.programs.contains_key(&key(0)));
         assert_eq!(known.programs.len(), KNOWN_MAX);
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use punctual_core::attempt::{AttemptNo, Details, Failure, Outcome};
 use punctual_core::run::{Command, Run};
-use punctual_core::{JobId, ShardId, Span, Timestamp};
+use punctual_core::{JobId, NamespaceId, ShardId, Span, Timestamp};
 use punctual_exec::{Account, Call, Cancel, Commands, ExecutionEnd, Executor, LogOutlet, LogSink};
 
 /// A condition that has not come true by then never will.
@@ -27,6 +27,7 @@ fn call(command: Command) -> Call {
     Call {
         job,
         attempt: AttemptNo(2),
+        namespace: NamespaceId::DEFAULT,
         task: "nightly".into(),
         run: Arc::new(Run::Command(command)),
         input: None,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use punctual_core::attempt::{AttemptNo, Failure, Outcome};
 use punctual_core::task::{HttpCall, Run};
-use punctual_core::{JobId, ShardId, Span, Timestamp};
+use punctual_core::{JobId, NamespaceId, ShardId, Span, Timestamp};
 use punctual_exec::{Call, Cancel, ExecutionEnd, Executor, Guard, Http, LogOutlet, LogSink, Outbound, Places};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -111,6 +111,7 @@ pub(crate) async fn perform_with(executor: Arc<dyn Executor>, run: Run, words: W
     let call = Call {
         job: job(),
         attempt: AttemptNo(3),
+        namespace: NamespaceId::DEFAULT,
         task: words.task.into(),
         run: Arc::new(run),
         input: words.input.map(|input| Bytes::copy_from_slice(input.as_bytes())),

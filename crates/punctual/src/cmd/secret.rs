@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Read};
 
 use clap::{Args, Subcommand};
-use punctual_api::SecretQuery;
+use punctual_api::{DataKeyQuery, SecretQuery};
 use punctual_client::ClientError;
 use punctual_core::secret::SECRET_BYTES_MAX;
 use zeroize::Zeroizing;
@@ -22,11 +22,15 @@ pub(crate) enum SecretVerb {
     /// List secrets by name, without their values
     #[command(aliases = ["ls"])]
     List,
-    /// Seal all secrets with a new data key
+    /// Seal secrets with new data keys
     ///
-    /// The values stay the same, and running servers and attempts go on. To replace the key that seals the data key, use
-    /// `punctual root-key rotate`.
-    RotateKey,
+    /// Each namespace has a data key of its own. The values stay the same, and running servers and attempts go on. To replace
+    /// the key that seals the data keys, use `punctual root-key rotate`.
+    RotateKey {
+        /// The namespace whose data key is replaced [default: all namespaces]
+        #[arg(value_name = "NAMESPACE")]
+        name: Option<String>,
+    },
     /// Delete secrets that no task refers to
     #[command(aliases = ["remove", "rm"])]
     Delete {
@@ -91,13 +95,17 @@ pub(crate) async fn run(verb: SecretVerb, context: &Context) -> anyhow::Result<E
                 out.hint("No secrets. Store one: punctual secret set NAME < FILE");
             }
         }
-        SecretVerb::RotateKey => {
-            let rotated = client.rotate_data_key().await.map_err(named)?;
+        SecretVerb::RotateKey { name } => {
+            let rotated = client.rotate_data_key(&DataKeyQuery { namespace: name }).await.map_err(named)?;
             match out.format {
                 Format::Json | Format::Jsonl => out.json(&rotated)?,
-                Format::Name | Format::Table => out.line(&rotated.current)?,
+                Format::Name | Format::Table => {
+                    for namespace in &rotated.namespaces {
+                        out.line(&namespace.current)?;
+                    }
+                }
             }
-            out.hint(&format!("Secrets that were sealed with it: {}. Their values stay the same.", rotated.resealed));
+            out.hint(&format!("Secrets that were sealed anew: {}. Their values stay the same.", rotated.resealed));
         }
         SecretVerb::Delete { names, force } => {
             let query = SecretQuery { force: force.then(|| true.to_string()) };

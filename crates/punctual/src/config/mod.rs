@@ -32,7 +32,7 @@ pub(crate) use database::{Connection, Database};
 pub(crate) use file::unknown as unknown_setting;
 pub(crate) use flags::{DevFlags, GlobalFlags, MigrateFlags, ServerFlags, WorkerFlags};
 pub(crate) use help::{description, help};
-pub(crate) use sandbox::SandboxSettings;
+pub(crate) use sandbox::{SandboxSettings, UserSettings};
 pub(crate) use sending::guard_in_dev;
 pub(crate) use setting::{Setting, variable};
 pub(crate) use storage::Storage;

@@ -1,9 +1,9 @@
 //! What a worker demands of the sandbox, and what it gives programs.
 
-use punctual_exec::NetworkPolicy;
+use punctual_exec::{NetworkPolicy, UserRange};
 use punctual_sandbox::Protection;
 
-use super::Config;
+use super::{Config, Origin};
 
 /// The limits that a program as a whole is held to.
 const LIMITS: [(&str, Protection); 3] =
@@ -17,6 +17,17 @@ pub(crate) struct SandboxSettings {
     /// Somebody asked for exactly these: a worker that cannot give them does not start.
     pub(crate) is_named: bool,
     pub(crate) network: NetworkPolicy,
+    pub(crate) users: UserSettings,
+}
+
+/// The users that programs run as.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct UserSettings {
+    pub(crate) range: UserRange,
+    /// Somebody asked for this range: a worker that cannot use it does not start.
+    pub(crate) is_named: bool,
+    /// Whether one user for all namespaces will do where the worker cannot choose. `None` if nobody said so.
+    pub(crate) allow_shared: Option<bool>,
 }
 
 impl SandboxSettings {
@@ -25,16 +36,26 @@ impl SandboxSettings {
         let is_named = named.is_some();
         let required = named.unwrap_or_else(|| LIMITS.map(|(_, limit)| limit).to_vec());
         let network = if config.allow_network()? { NetworkPolicy::Allowed } else { NetworkPolicy::Refused };
-        Ok(Self { required, is_named, network })
+        let users = UserSettings {
+            range: config.program_users()?,
+            is_named: config.value("program_users").origin != Origin::Default,
+            allow_shared: config.allow_shared_user()?,
+        };
+        Ok(Self { required, is_named, network, users })
     }
 
-    /// For one person on one machine, where limits are a comfort: whatever the machine can do.
-    pub(crate) fn or_none(self) -> Self {
+    /// For one person on one machine, where limits and other users are a comfort: whatever the machine can do.
+    pub(crate) fn or_none(mut self) -> Self {
+        self.users.allow_shared.get_or_insert(true);
         match self.is_named {
             true => self,
             false => Self { required: Vec::new(), ..self },
         }
     }
+}
+
+pub(super) fn users(text: &str) -> Result<UserRange, String> {
+    text.parse()
 }
 
 pub(super) fn limits(text: &str) -> Result<Vec<Protection>, String> {
@@ -71,7 +92,8 @@ mod tests {
         assert_eq!(settings(Some("none")).unwrap().required, []);
         let named = settings(Some("pids, memory")).unwrap();
         assert_eq!(named.required, [Protection::PidsLimit, Protection::MemoryLimit]);
-        assert_eq!(named.clone().or_none(), named);
+        assert_eq!(named.clone().or_none().required, named.required);
+        assert_eq!((named.users.allow_shared, named.or_none().users.allow_shared), (None, Some(true)));
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod cluster;
 mod commands;
 mod contract;
 mod crash;
+mod data_keys;
 mod delete_race;
 mod docs;
 mod enrolment;

@@ -4,7 +4,9 @@
 use std::error::Error;
 use std::fs::File;
 
-use punctual_sandbox::{Launcher, LauncherOptions, Limits, Network, SandboxJob, Stdin, launcher_main, seal_program};
+use punctual_sandbox::{
+    Launcher, LauncherOptions, Limits, Network, ProgramUser, SandboxJob, Stdin, launcher_main, seal_program,
+};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -31,6 +33,7 @@ async fn work(args: &[String]) -> Result<(), Box<dyn Error>> {
         files: Vec::new(),
         limits: Limits::default(),
         network: Network::None,
+        user: ProgramUser::Usual,
     };
     let mut running = launcher.run(job).await?;
     while let Some(output) = running.next_output().await {

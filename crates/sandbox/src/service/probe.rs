@@ -11,7 +11,7 @@ use crate::cell::{Failure, WORD_LEN_MAX, Word};
 use crate::cgroup::Cgroups;
 use crate::channel;
 use crate::filter::Filters;
-use crate::job::{Limits, Network};
+use crate::job::{Limits, Network, ProgramUser};
 use crate::level::{Level, NOT_TRIED, Protection};
 use crate::step::SetupStep;
 use crate::sys::{self, SingleThread};
@@ -55,7 +55,13 @@ fn reason(failure: &Failure) -> String {
 
 /// Returns each step that failed. After a failure of the floor, the remaining steps are not tried.
 fn try_once(thread: &SingleThread, filters: &Filters, cgroups: &mut Cgroups) -> Vec<Failure> {
-    let plan = CellPlan { limits: Limits::default(), network: Network::None, level: None, program: None };
+    let plan = CellPlan {
+        limits: Limits::default(),
+        network: Network::None,
+        user: ProgramUser::Usual,
+        level: None,
+        program: None,
+    };
     let begun = match begin(thread, filters, cgroups, plan) {
         Ok(begun) => begun,
         Err(failure) => return vec![failure],

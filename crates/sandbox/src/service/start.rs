@@ -13,7 +13,7 @@ use crate::cell::{self, Cell, Failure, INSIDE_ID, Program, ProgramFile};
 use crate::cgroup::{Cgroups, JobCgroup};
 use crate::channel::{self, Packet};
 use crate::filter::Filters;
-use crate::job::{Limits, Network};
+use crate::job::{Limits, Network, ProgramUser};
 use crate::level::Level;
 use crate::step::SetupStep;
 use crate::sys::{self, Fork, SingleThread};
@@ -34,6 +34,7 @@ pub(super) struct StartedCell {
 pub(super) struct CellPlan<'a> {
     pub(super) limits: Limits,
     pub(super) network: Network,
+    pub(super) user: ProgramUser,
     pub(super) level: Option<&'a Level>,
     pub(super) program: Option<Program>,
 }
@@ -49,7 +50,7 @@ impl Service {
             return None;
         };
         let begun = Request::decode(&packet.bytes).map_err(|_| Failure { step: SetupStep::Await, errno: 0 }).and_then(
-            |Request { limits, network, args, env, files }| {
+            |Request { limits, network, user, args, env, files }| {
                 if network == Network::Host && outside::device(Family::V4).is_none() {
                     return Err(Failure { step: SetupStep::Network, errno: libc::ENETUNREACH });
                 }
@@ -59,7 +60,7 @@ impl Service {
                 let files = files.into_iter().zip(contents);
                 let files = files.map(|((name, len), content)| ProgramFile { name, len, content }).collect();
                 let program = Some(Program { file, stdin, stdout, stderr, args, env, files });
-                let plan = CellPlan { limits, network, level: Some(&self.level), program };
+                let plan = CellPlan { limits, network, user, level: Some(&self.level), program };
                 begin(&self.thread, &self.filters, &mut self.cgroups, plan)
             },
         );
@@ -113,7 +114,7 @@ fn fork(
     match sys::fork_into_namespaces(thread, cgroup_folder.as_ref().map(AsFd::as_fd)).map_err(at(SetupStep::Fork))? {
         Fork::Child => cell::live(cell),
         Fork::Parent { pid, pidfd } => {
-            if let Err(error) = map_ids(pid).and_then(|()| channel::send(&ours, b"go", &[])) {
+            if let Err(error) = map_ids(pid, plan.user).and_then(|()| channel::send(&ours, b"go", &[])) {
                 let _ = rustix::process::pidfd_send_signal(&pidfd, rustix::process::Signal::KILL);
                 let _ = sys::reap(pid);
                 return Err(failure(SetupStep::MapIds, error));
@@ -128,11 +129,11 @@ fn failure(step: SetupStep, error: io::Error) -> Failure {
 }
 
 /// One user and one group inside, each an unprivileged one outside.
-fn map_ids(pid: Pid) -> io::Result<()> {
-    let (uid, gid) = if rustix::process::geteuid().is_root() {
-        (NOBODY, NOBODY)
-    } else {
-        (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+fn map_ids(pid: Pid, user: ProgramUser) -> io::Result<()> {
+    let (uid, gid) = match user {
+        ProgramUser::Number(number) => (number, number),
+        ProgramUser::Usual if rustix::process::geteuid().is_root() => (NOBODY, NOBODY),
+        ProgramUser::Usual => (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()),
     };
     let pid = pid.as_raw_nonzero();
     // Without this an unprivileged launcher may not map a group.

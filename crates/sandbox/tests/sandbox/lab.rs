@@ -4,7 +4,8 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use punctual_sandbox::{
-    Exit, Launcher, LauncherOptions, Limits, Network, Output, Protection, RunningProgram, SandboxJob, Status, Stdin,
+    Exit, Launcher, LauncherOptions, Limits, Network, Output, ProgramUser, Protection, RunningProgram, SandboxJob,
+    Status, Stdin,
 };
 
 use crate::programs;
@@ -61,6 +62,7 @@ pub(crate) fn job(program: &str, args: &[&str]) -> SandboxJob {
         files: Vec::new(),
         limits: Limits::default(),
         network: Network::None,
+        user: ProgramUser::Usual,
     }
 }
 

@@ -74,6 +74,7 @@ cases! { ($)
         the_number_of_a_namespace_is_never_given_again,
         a_namespace_is_changed_only_from_the_expected_revision,
         a_namespace_that_is_in_use_is_not_deleted,
+        a_namespace_that_is_deleted_takes_its_data_keys_with_it,
         tasks_of_one_name_and_content_are_one_in_each_namespace,
         schedules_and_calendars_of_one_name_are_one_in_each_namespace,
         an_artifact_is_known_only_in_its_namespace,

@@ -9,10 +9,10 @@ use punctual_core::shard::write::{Decision, FiredJob, JobWrite, Rerun, Write};
 use punctual_core::task::Task;
 use punctual_core::{JobId, JobState};
 use punctual_store::{
-    ArtifactChange, CalendarDeletion, CreatedArtifact, Dispatch, DueWindow, Filter, IdempotencyKey, IdempotentAnswer,
-    Interned, JobRecord, NamespaceChange, NamespaceContent, NamespaceDeletion, NamespaceRow, NewArtifact, NewJob,
-    Order, RuleDeletion, RuleRow, ScheduleFilter, SecretChange, SecretRow, Store, Submission, Submitted, TaskChange,
-    Unfit,
+    ArtifactChange, CLUSTER_SECRET, CalendarDeletion, CreatedArtifact, Dispatch, DueWindow, Filter, IdempotencyKey,
+    IdempotentAnswer, Interned, JobRecord, NamespaceChange, NamespaceContent, NamespaceDeletion, NamespaceRow,
+    NewArtifact, NewJob, Order, RootKeyId, RuleDeletion, RuleRow, ScheduleFilter, SealedKey, SecretChange, SecretRow,
+    Store, Submission, Submitted, TaskChange, Unfit, data_key_label,
 };
 
 use crate::fixture::*;
@@ -96,6 +96,21 @@ pub(super) async fn a_namespace_is_changed_only_from_the_expected_revision(store
     let stale = store.delete_namespace(row.id, Some(1), by("bob", 30)).await.unwrap();
     assert_eq!(stale, NamespaceDeletion::Conflict { revision: 2 });
     assert_eq!(store.delete_namespace(row.id, Some(2), by("bob", 30)).await.unwrap(), NamespaceDeletion::Done);
+}
+
+pub(super) async fn a_namespace_that_is_deleted_takes_its_data_keys_with_it(store: &dyn Store) {
+    let (gone, stays) = (created(store, "team-a").await.id, created(store, "team-b").await.id);
+    let first = data_key_label(gone);
+    let of_others =
+        [CLUSTER_SECRET.to_owned(), data_key_label(NamespaceId::DEFAULT), data_key_label(stays), format!("{first}0")];
+    let of_namespace = [first.clone(), format!("{first}/00001795622400000000")];
+    for label in of_others.iter().chain(&of_namespace) {
+        let key = SealedKey { label: label.clone(), root_key: RootKeyId([1; 8]), sealed: vec![1; 72] };
+        store.keep_sealed_key(key).await.unwrap();
+    }
+    assert_eq!(deleted(store, gone).await, NamespaceDeletion::Done);
+    let left: BTreeSet<String> = store.sealed_keys().await.unwrap().into_iter().map(|key| key.label).collect();
+    assert_eq!(left, BTreeSet::from(of_others));
 }
 
 fn task_in(namespace: NamespaceId, n: u64, called: &str) -> Task {

@@ -6,7 +6,7 @@ use punctual_core::namespace::{NamespaceId, NamespaceName};
 use punctual_core::schedule::By;
 use punctual_store::{
     AllNamespaces, DELETED_NAMESPACES_MAX, NAMESPACES_MAX, NamespaceChange, NamespaceContent, NamespaceDeletion,
-    NamespaceRow, Namespaces, Result,
+    NamespaceRow, Namespaces, Result, data_key_label,
 };
 
 use super::{ModelStore, State};
@@ -75,6 +75,14 @@ impl ModelStore {
             state
                 .namespaces
                 .put(id, NamespaceRow { revision: revision + 1, changed_at, changed_by, deleted_at, ..row });
+            let first = data_key_label(id);
+            let is_its = |label: &&String| {
+                label.strip_prefix(&first).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            };
+            let dropped: Vec<String> = state.sealed_keys.keys().filter(is_its).cloned().collect();
+            for label in dropped {
+                state.sealed_keys.take(&label);
+            }
             state.count_namespace_change(0);
             Ok(NamespaceDeletion::Done)
         })

@@ -368,6 +368,7 @@ pub(crate) fn task(run: &str) -> wire::TaskDefinition {
         name: "a task".to_owned(),
         run: Bytes::copy_from_slice(run.as_bytes()),
         timeout_us: 1_200_000_000,
+        namespace: 0,
     }
 }
 

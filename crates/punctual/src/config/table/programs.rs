@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use punctual_agent::parse_servers;
 use punctual_core::size::ByteSize;
+use punctual_exec::UserRange;
 use punctual_sandbox::Protection;
 
 use super::{WORKER_AND_DEV, WORKERS};
 use crate::config::agents::{SpawnMode, authorities, socket};
 use crate::config::kind::{folder, one_of, parsed, size, text, yes_or_no};
-use crate::config::sandbox::limits;
+use crate::config::sandbox::{limits, users};
 use crate::config::setting::{setting, settings, unset};
 
 settings! {
@@ -42,6 +43,18 @@ settings! {
                 "Give programs that ask for it a network: what the machine's default route leads to, never loopback",
             )
             .switch(WORKER_AND_DEV).not_local();
+        program_users: UserRange = parsed(users).described("FIRST-LAST"),
+            setting(
+                "1900000000-2099999999",
+                "The users of this machine that programs run as, if the worker is root: each namespace has one of its own",
+            )
+            .flag(WORKER_AND_DEV, "RANGE").not_local();
+        allow_shared_user: Option<bool> = yes_or_no().or_none(),
+            unset(
+                "false",
+                "Let a worker that is not root run programs of several namespaces, all of them as its own user",
+            )
+            .in_dev("true").switch(WORKER_AND_DEV).not_local();
     }
     Agents {
         spawn: Option<SpawnMode> = one_of(&[

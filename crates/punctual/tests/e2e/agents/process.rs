@@ -94,8 +94,8 @@ async fn an_agent_has_its_variables_and_its_program_cannot_read_them() {
     assert!(seen.contains("PUNCTUAL_ATTEMPT=1") && !seen.contains("PUNCTUAL_AGENT"), "{seen}");
     let Some(environment) = environment(agent_of(&worker)) else { return };
     let mut names: Vec<&str> = environment.iter().map(|(name, _)| name.as_str()).collect();
-    // Where limits can be enforced, the agent must enforce them.
-    names.retain(|name| *name != "PUNCTUAL_AGENT_SANDBOX_REQUIRE");
+    // Where limits can be enforced, the agent must enforce them; and a worker that is root chooses the program's user.
+    names.retain(|name| !["PUNCTUAL_AGENT_SANDBOX_REQUIRE", "PUNCTUAL_AGENT_PROGRAM_USER"].contains(name));
     assert_eq!(names, VARIABLES);
     let token = &environment.iter().find(|(name, _)| name == "PUNCTUAL_AGENT_TOKEN").expect("a token").1;
     assert!(!seen.contains(token.as_str()), "{seen}");

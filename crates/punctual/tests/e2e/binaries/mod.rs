@@ -2,6 +2,7 @@
 
 pub(crate) mod ends;
 mod first_run;
+mod namespaces;
 mod walls;
 
 use std::path::{Path, PathBuf};

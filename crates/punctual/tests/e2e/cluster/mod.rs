@@ -9,6 +9,7 @@ mod migrate;
 mod peers;
 mod roles;
 mod schedules;
+mod tenants;
 
 use std::collections::BTreeSet;
 

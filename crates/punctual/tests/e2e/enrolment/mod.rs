@@ -1,6 +1,7 @@
 //! Workers that join over TLS with a token, what they may do, and how they are cut off.
 
 mod every_field;
+mod false_servers;
 pub(crate) mod guest;
 mod namespaces;
 mod rotation;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
-use punctual_api::{JobRequest, KeyRequest, RotateAuthority, RotateRequest};
+use punctual_api::{DataKeyQuery, JobRequest, KeyRequest, RotateAuthority, RotateRequest};
 use punctual_client::Client;
 use punctual_core::task::{Probe, Run, TaskSpec};
 use punctual_core::{JobId, Span};
@@ -166,10 +166,10 @@ async fn every_key_and_certificate_is_replaced_under_load_and_nothing_fails() {
     load.goes_on("after the authority").await;
     let former = admin.rotate_root_key().await.expect("the root key is rotated").former;
     load.goes_on("after the root key").await;
-    let rotated = admin.rotate_data_key().await.expect("the data key is rotated");
+    let rotated = admin.rotate_data_key(&DataKeyQuery::default()).await.expect("the data key is rotated");
     assert_eq!(rotated.resealed, 1);
     load.goes_on("after the data key").await;
-    let again = admin.rotate_data_key().await.expect_err("it was a moment ago");
+    let again = admin.rotate_data_key(&DataKeyQuery::default()).await.expect_err("it was a moment ago");
     assert!(again.to_string().contains("less than"), "{again}");
     assert_ne!(admin.rotate_root_key().await.expect("the root key is rotated again").former, former);
     load.goes_on("after the root key with a new data key").await;
