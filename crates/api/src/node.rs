@@ -20,6 +20,9 @@ pub struct WorkerView {
     pub version: String,
     /// connected, draining or silent; of one that is gone, left (it said so before) or lost.
     pub state: String,
+    /// The namespaces whose jobs it runs. Absent for one that serves all, and for one that is gone.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub namespaces: Option<Vec<String>>,
     pub queues: Vec<String>,
     /// The kinds of tasks that it runs, handlers by name: `http`, `handler:resize`.
     pub capabilities: Vec<String>,

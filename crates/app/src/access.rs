@@ -112,13 +112,15 @@ impl App {
             (SocketUser::Other(uid), None) => {
                 (ErrorKind::Unauthenticated, format!("uid {uid} is not the user that this server runs as"))
             }
-            (SocketUser::Unknown, None) => {
-                (ErrorKind::Unauthenticated, "the user behind this connection cannot be determined".to_owned())
-            }
+            (SocketUser::Unknown, None) => (ErrorKind::Unauthenticated, "the request has no credential".to_owned()),
         };
-        let place = match &self.0.settings.token_file {
-            Some(file) => format!("the access token is in {}, which only the server's user can read", file.display()),
-            None => "the server has no file with the access token; its log says why".to_owned(),
+        let place = match (transport.socket_user, &self.0.settings.token_file) {
+            // Strangers learn nothing of the server's folders.
+            (SocketUser::Unknown, _) => "ask an administrator of the cluster for one".to_owned(),
+            (_, Some(file)) => {
+                format!("the access token is in {}, which only the server's user can read", file.display())
+            }
+            (_, None) => "the server has no file with the access token; its log says why".to_owned(),
         };
         let hint = format!(
             "log in with `punctual login`, or use an API key; {place}; pass it with --token-file, in PUNCTUAL_TOKEN, or as \

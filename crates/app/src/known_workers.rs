@@ -193,6 +193,7 @@ fn gone_view(row: SeenWorker) -> WorkerView {
         host: row.host,
         version: row.version,
         state: if row.left_at.is_some() { "left" } else { "lost" }.to_owned(),
+        namespaces: None,
         queues: Vec::new(),
         capabilities: Vec::new(),
         labels: BTreeMap::new(),

@@ -40,6 +40,7 @@ mod precondition;
 mod principal;
 pub mod rates;
 mod ready;
+mod recheck;
 mod replays;
 mod requesters;
 mod route;
@@ -135,12 +136,14 @@ struct Inner {
     replays: replays::Replays,
     /// Workers on other hosts.
     enrolments: enrolments::EnrolmentTable,
+    enrolments_recheck: recheck::Recheck,
     namespaces: namespaces::NamespaceTable,
     own_jobs: namespaces::OwnJobs,
     access: AccessToken,
     tokens: TokenKey,
     attempt_tokens: AttemptTokens,
     identities: Arc<Identities>,
+    identities_recheck: recheck::Recheck,
     audit: AuditLog,
     vault: Vault,
     root_keys: Arc<dyn RootKeySource>,
@@ -295,6 +298,7 @@ impl App {
             tokens: TokenKey::new(&key),
             attempt_tokens: AttemptTokens::new(&key),
             identities: Arc::new(Identities::new(entropy.clone())),
+            identities_recheck: recheck::Recheck::default(),
             audit: AuditLog::new(&key),
             vault: Vault::new(vault_key, entropy),
             root_keys,
@@ -303,6 +307,7 @@ impl App {
             key,
             replays: replays::Replays::default(),
             enrolments: enrolments::EnrolmentTable::default(),
+            enrolments_recheck: recheck::Recheck::default(),
             namespaces: namespaces::NamespaceTable::default(),
             own_jobs: namespaces::OwnJobs::default(),
             started_at: clock(),

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use futures_util::future::join_all;
 use punctual_api::{Node, Stats, WorkerList, WorkerQuery, WorkerView};
+use punctual_core::namespace::ServedNamespaces;
 use punctual_core::schedule::recurrence::ZoneData;
 use punctual_core::shard::WorkerStatus;
 use punctual_core::{ServerId, WorkerId};
@@ -38,7 +39,7 @@ impl App {
                 Place::Here | Place::Nowhere => self.server_id(),
             };
             for (status, info) in there.unwrap_or_default().known {
-                let view = worker_view(server, status, info);
+                let view = self.worker_view(server, status, info);
                 workers.entry(view.id).and_modify(|seen| join_views(seen, &view)).or_insert(view);
             }
         }
@@ -65,6 +66,36 @@ impl App {
     /// The workers that this server knows, and those that it lacks.
     pub async fn workers_here(&self) -> Result<WorkersThere> {
         Ok(WorkersThere { known: self.0.engine.workers().await?, requests: self.worker_requests_here() })
+    }
+
+    fn worker_view(&self, server: ServerId, status: WorkerStatus, info: WorkerInfo) -> WorkerView {
+        let namespaces = match &info.spec.namespaces {
+            ServedNamespaces::All => None,
+            ServedNamespaces::Only(served) => {
+                Some(served.iter().filter_map(|id| self.0.namespaces.name_of(*id)).collect())
+            }
+        };
+        WorkerView {
+            id: status.id,
+            name: info.name,
+            host: info.host,
+            version: info.version,
+            state: match (status.is_connected, status.credit) {
+                (false, _) => SILENT,
+                (true, 0) => DRAINING,
+                (true, _) => CONNECTED,
+            }
+            .to_owned(),
+            namespaces,
+            queues: info.spec.queues,
+            capabilities: info.spec.capabilities,
+            labels: info.spec.labels,
+            slots: status.credit,
+            running: status.running,
+            servers: if status.is_connected { vec![server] } else { Vec::new() },
+            last_seen_at: status.seen_at,
+            commands_as: Some(info.commands_as).filter(|user| !user.is_empty()),
+        }
     }
 
     pub async fn node(&self, _: &By<ViewCluster>) -> Result<Node> {
@@ -104,29 +135,6 @@ impl App {
             cpu_us: usage.cpu_us,
             rss_bytes: usage.rss_bytes,
         })
-    }
-}
-
-fn worker_view(server: ServerId, status: WorkerStatus, info: WorkerInfo) -> WorkerView {
-    WorkerView {
-        id: status.id,
-        name: info.name,
-        host: info.host,
-        version: info.version,
-        state: match (status.is_connected, status.credit) {
-            (false, _) => SILENT,
-            (true, 0) => DRAINING,
-            (true, _) => CONNECTED,
-        }
-        .to_owned(),
-        queues: info.spec.queues,
-        capabilities: info.spec.capabilities,
-        labels: info.spec.labels,
-        slots: status.credit,
-        running: status.running,
-        servers: if status.is_connected { vec![server] } else { Vec::new() },
-        last_seen_at: status.seen_at,
-        commands_as: Some(info.commands_as).filter(|user| !user.is_empty()),
     }
 }
 

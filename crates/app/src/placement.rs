@@ -84,6 +84,11 @@ pub(crate) fn of_tenant(namespace: NamespaceId, workers: &[WorkerSpec]) -> Vec<W
     workers.iter().filter(|worker| worker.namespaces.serves(namespace)).cloned().collect()
 }
 
+/// Why a job waits if several namespaces share the workers and none serves its own. Tells nothing of the workers of others.
+pub(crate) const NAMESPACE_UNSERVED: &str = "no connected worker serves its namespace; an administrator lets one serve it with a \
+                                             token of `punctual worker token create --namespace NAME`, or starts `punctual \
+                                             worker` on a server's machine";
+
 pub(crate) fn can_run(spec: &TaskSpec, worker: &WorkerSpec) -> bool {
     serves(spec, worker) && worker.capabilities.contains(&spec.run.capability()) && carries(spec, worker)
 }
@@ -210,8 +215,20 @@ impl App {
         // Those of this server again: one may have connected meanwhile.
         let mut workers = self.0.engine.connected_specs();
         workers.extend(elsewhere.iter().cloned());
-        let lack = lack(spec, &of_tenant(namespace, &workers), self.0.settings.worker_program);
+        let of_tenant = of_tenant(namespace, &workers);
+        let lack = if of_tenant.is_empty() && self.has_tenants() {
+            Some(NAMESPACE_UNSERVED.to_owned())
+        } else {
+            lack(spec, &of_tenant, self.0.settings.worker_program)
+        };
         Some(Found { elsewhere: Some(elsewhere), lack })
+    }
+
+    /// Whether several namespaces share workers that may serve some of them. The worker of `punctual dev` serves all.
+    pub(crate) fn has_tenants(&self) -> bool {
+        self.0.settings.worker_program == WorkerProgram::Worker
+            && self.0.namespaces.revision().is_some()
+            && !self.0.namespaces.is_single()
     }
 
     /// The workers that are connected to other servers, as of a moment ago; `None` if not all servers answered.

@@ -8,7 +8,7 @@ use punctual_core::task::{Task, default_queue};
 
 use crate::cluster::Place;
 use crate::peers::WorkersThere;
-use crate::placement::{can_run, lack, of_tenant, waits_for};
+use crate::placement::{NAMESPACE_UNSERVED, can_run, lack, of_tenant, waits_for};
 use crate::{App, WorkerProgram, WorkerRequest};
 
 #[derive(Default)]
@@ -18,6 +18,8 @@ pub(crate) struct ShardWorkers {
     /// Connected to any server.
     pub(crate) anywhere: Vec<WorkerSpec>,
     pub(crate) requests: Vec<WorkerRequest>,
+    /// Whether several namespaces share the workers.
+    pub(crate) has_tenants: bool,
 }
 
 impl ShardWorkers {
@@ -28,8 +30,12 @@ impl ShardWorkers {
         if here.iter().any(|worker| can_run(spec, worker)) {
             return waits_for(spec, &here, program);
         }
+        let anywhere = of_tenant(task.namespace, &self.anywhere);
+        if anywhere.is_empty() && self.has_tenants {
+            return NAMESPACE_UNSERVED.to_owned();
+        }
         let asked = self.request(task).map(asked);
-        match (lack(spec, &of_tenant(task.namespace, &self.anywhere), program), asked) {
+        match (lack(spec, &anywhere, program), asked) {
             (Some(lack), Some(asked)) => format!("{lack}; {asked}"),
             (Some(lack), None) => lack,
             (None, Some(asked)) => {
@@ -97,7 +103,7 @@ impl App {
         {
             anywhere.extend(elsewhere.iter().cloned());
         }
-        ShardWorkers { here, anywhere, requests }
+        ShardWorkers { here, anywhere, requests, has_tenants: self.has_tenants() }
     }
 }
 
@@ -152,22 +158,35 @@ mod tests {
     fn a_job_whose_owner_has_no_worker_says_who_was_asked() {
         let gpu = || worker(&[("gpu", "yes")]);
         check(
-            ShardWorkers { here: vec![gpu()], anywhere: vec![gpu()], requests: Vec::new() },
+            ShardWorkers { here: vec![gpu()], anywhere: vec![gpu()], requests: Vec::new(), has_tenants: false },
             "the workers that can run it are busy",
         );
         check(
-            ShardWorkers { here: vec![worker(&[])], anywhere: vec![worker(&[])], requests: vec![request(0)] },
+            ShardWorkers {
+                here: vec![worker(&[])],
+                anywhere: vec![worker(&[])],
+                requests: vec![request(0)],
+                has_tenants: false,
+            },
             "no connected worker that runs probes has gpu=yes; start one with `punctual worker --labels gpu=yes`; asked \
              19 servers for workers with label gpu=yes since 1970-01-01T00:00:00.000000Z",
         );
         check(
-            ShardWorkers { here: vec![], anywhere: vec![gpu()], requests: vec![request(1)] },
+            ShardWorkers { here: vec![], anywhere: vec![gpu()], requests: vec![request(1)], has_tenants: false },
             "the server of its shard has no connection to a worker that can run it yet; asked 19 servers for workers with \
              label gpu=yes since 1970-01-01T00:00:00.000000Z, and 1 worker was told to connect",
         );
         check(
-            ShardWorkers { here: vec![], anywhere: vec![gpu()], requests: vec![] },
+            ShardWorkers { here: vec![], anywhere: vec![gpu()], requests: vec![], has_tenants: false },
             "the server of its shard has no connection to a worker that can run it yet, and asks the other servers for one",
         );
+    }
+
+    #[test]
+    fn a_job_of_a_namespace_that_no_worker_serves_says_so() {
+        let theirs = WorkerSpec { namespaces: ServedNamespaces::Only([NamespaceId(2)].into()), ..worker(&[]) };
+        let anywhere = vec![theirs];
+        check(ShardWorkers { anywhere, has_tenants: true, ..ShardWorkers::default() }, NAMESPACE_UNSERVED);
+        check(ShardWorkers { has_tenants: true, ..ShardWorkers::default() }, NAMESPACE_UNSERVED);
     }
 }

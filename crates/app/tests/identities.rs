@@ -366,13 +366,36 @@ async fn uses_are_recorded_apart_from_requests() {
     for _ in 0..100 {
         authenticated(app, &made.secret).unwrap();
     }
-    assert_eq!(app.key(&by(app), "deploy").await.unwrap().last_used_at, None);
+    let other = world.another_server();
+    assert_eq!(other.key(&by(&other), "deploy").await.unwrap().last_used_at, None);
+    assert_eq!(app.key(&by(app), "deploy").await.unwrap().last_used_at, Some(app.now()), "its own server knows");
     app.record_uses().await.unwrap();
-    assert_eq!(app.key(&by(app), "deploy").await.unwrap().last_used_at, Some(app.now()));
+    assert_eq!(other.key(&by(&other), "deploy").await.unwrap().last_used_at, Some(app.now()));
     let used_at = app.now();
     world.pass(59);
     app.refresh_identities().await.unwrap();
     authenticated(app, &made.secret).unwrap();
     app.record_uses().await.unwrap();
     assert_eq!(app.key(&by(app), "deploy").await.unwrap().last_used_at, Some(used_at), "once a minute");
+}
+
+#[tokio::test]
+async fn what_another_server_made_a_moment_ago_is_not_refused() {
+    let world = world().await;
+    let other = world.another_server();
+    other.refresh_namespaces().await.unwrap();
+    other.refresh_identities().await.unwrap();
+    let admitted = async |SecretText(secret): &SecretText| {
+        other.admit(&from_elsewhere(), Some(secret), None).await.map(|principal| principal.name().to_owned())
+    };
+    let made = key(&world.app, "deploy", "operator").await;
+    assert_eq!(authenticated(&other, &made.secret).unwrap_err(), ErrorKind::InvalidToken, "it is not read yet");
+    assert_eq!(admitted(&made.secret).await.unwrap(), "key:deploy");
+    user(&world.app, "ana", "operator").await;
+    let session = login(&other, "ana", PASSWORD).await.expect("the other server looks for the name");
+    assert!(authenticated(&other, &session).is_ok());
+    let begun = login(&world.app, "ana", PASSWORD).await.unwrap();
+    assert_eq!(admitted(&begun).await.unwrap(), "user:ana");
+    let invented = format!("{}{}", "punctual_key_", "0".repeat(82));
+    assert_eq!(admitted(&SecretText(invented)).await.unwrap_err().kind, ErrorKind::InvalidToken);
 }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use futures_util::Stream;
 use punctual_api::{ArtifactList, ArtifactRequest, ArtifactView, Problem, UploadTarget};
 use punctual_core::ArtifactId;
+use punctual_pki::{Trust, client_config};
 use reqwest::header::CONTENT_LENGTH;
 use reqwest::{Body, Method};
 use serde_json::json;
@@ -30,16 +31,7 @@ impl Client {
         size: u64,
         bytes: impl Stream<Item = std::io::Result<Bytes>> + Send + Sync + 'static,
     ) -> Result<(), ClientError> {
-        // The storage may be another host, with a certificate of its own.
-        let mut builder = reqwest::Client::builder()
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(CONNECT_TIMEOUT)
-            .read_timeout(UPLOAD_STALL);
-        if target.url.starts_with("http://") {
-            builder = builder.tls_certs_only([]);
-        }
-        let http = builder.build().map_err(ClientError::Setup)?;
+        let http = self.storage_client(&target.url)?;
         let method = Method::from_bytes(target.method.as_bytes())
             .map_err(|_| self.bad_answer("the upload has a method that is none".to_owned()))?;
         let mut request = http.request(method, &target.url).header(CONTENT_LENGTH, size).body(Body::wrap_stream(bytes));
@@ -60,6 +52,30 @@ impl Client {
             Ok(problem) => ClientError::Problem(Box::new(problem)),
             Err(_) => self.bad_answer(format!("the storage answered {status}")),
         })
+    }
+
+    /// A client for the address of an upload, which carries its own proof: the access token is not sent. The storage may be another
+    /// host, with a certificate of its own.
+    fn storage_client(&self, url: &str) -> Result<reqwest::Client, ClientError> {
+        let builder = reqwest::Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(CONNECT_TIMEOUT)
+            .read_timeout(UPLOAD_STALL);
+        let url = reqwest::Url::parse(url).map_err(|_| self.bad_answer("the upload has no address".to_owned()))?;
+        let is_a_server = self.bases.iter().any(|base| base.origin() == url.origin());
+        let builder = match &self.tls {
+            _ if url.scheme() == "http" => builder.tls_certs_only([]),
+            Some(config) if is_a_server => builder.tls_backend_preconfigured(config.clone()),
+            _ if self.storage_authorities.is_empty() => builder,
+            _ => {
+                let trust = Trust::SystemAnd(self.storage_authorities.clone());
+                let config = client_config(&trust, None, &[b"http/1.1"])
+                    .map_err(|error| self.bad_answer(format!("the upload cannot use TLS: {error}")))?;
+                builder.tls_backend_preconfigured(config)
+            }
+        };
+        builder.build().map_err(ClientError::Setup)
     }
 
     /// Whether its file has arrived.

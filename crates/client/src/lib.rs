@@ -36,6 +36,7 @@ pub use jobs::{Ended, IdempotencyKey, Listed, LogChunk, LogEvent, LogFormat, Log
 pub use listeners::loopback_addresses;
 use listeners::{ListenerCheck, ListenerLayer};
 pub use openid::DevicePolled;
+use punctual_pki::CertificateDer;
 use reqwest::Url;
 use reqwest::header::HeaderValue;
 pub use tasks::IfMatch;
@@ -59,6 +60,8 @@ pub struct Client {
     repeat_budget: Duration,
     /// How connections with TLS are made. The authorities of the system are trusted without.
     tls: Option<rustls::ClientConfig>,
+    /// Whom to trust beside the system where a file goes to another address than a server's.
+    storage_authorities: Vec<CertificateDer<'static>>,
     /// The access token for each server, if it needs one.
     tokens: Arc<[Option<HeaderValue>]>,
     /// `None`: that of the credential, or the default one.
@@ -81,6 +84,7 @@ impl Client {
             current: Arc::default(),
             repeat_budget: REPEAT_BUDGET,
             tls: None,
+            storage_authorities: Vec::new(),
             tokens,
             namespace: None,
         })
@@ -97,6 +101,13 @@ impl Client {
         self.http = self.bases.iter().map(|_| http.clone()).collect();
         self.tls = Some(config);
         Ok(self)
+    }
+
+    /// Trusts these authorities beside the system's where a file goes to another address than a server's.
+    #[must_use]
+    pub fn with_storage_authorities(mut self, authorities: Vec<CertificateDer<'static>>) -> Self {
+        self.storage_authorities = authorities;
+        self
     }
 
     /// Shows each server the access token that `token` answers for its address. It goes to these servers and nowhere else.

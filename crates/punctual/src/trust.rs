@@ -41,6 +41,14 @@ impl TrustedAuthorities {
         })
     }
 
+    /// Those that are trusted for servers, beside the system's.
+    pub(crate) fn own(&self) -> Result<Vec<CertificateDer<'static>>, String> {
+        Ok(match self.trust()? {
+            Trust::Roots(authorities) | Trust::SystemAnd(authorities) => authorities,
+            Trust::System | Trust::Cluster(..) | Trust::Pinned(_) => Vec::new(),
+        })
+    }
+
     fn trust(&self) -> Result<Trust, String> {
         if let Some(path) = &self.ca_file {
             return Ok(Trust::Roots(read(path)?));

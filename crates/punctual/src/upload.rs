@@ -72,7 +72,9 @@ pub(crate) async fn upload(
         {
             return Err(known.into());
         }
-        return Err(failed(format!("the file was not uploaded: {error}"), hint));
+        let because = error.unreachable_because().map(|because| format!(": {because}")).unwrap_or_default();
+        let fix = error.tls_trouble().and_then(|trouble| trouble.fix);
+        return Err(failed(format!("the file was not uploaded: {error}{because}"), fix.unwrap_or(hint)));
     }
     let artifact = arrival(client, artifact.id).await?;
     if artifact.state == "refused" {

@@ -60,7 +60,7 @@ pub(crate) fn note_transport(request: &mut Request, wire: Option<&Wire>, forward
 }
 
 /// Adds on whose behalf the request is made; `None` for an open route.
-pub(crate) fn establish(app: &App, request: &mut Request) -> Result<Option<Asker>, AppError> {
+pub(crate) async fn establish(app: &App, request: &mut Request) -> Result<Option<Asker>, AppError> {
     let transport = request.extensions().get::<Transport>().cloned().unwrap_or_default();
     let route = request.extensions().get::<MatchedPath>();
     if route.is_some_and(|route| is_open(request.method(), route.as_str())) {
@@ -74,7 +74,7 @@ pub(crate) fn establish(app: &App, request: &mut Request) -> Result<Option<Asker
         return Ok(Some(asker));
     }
     let namespace = namespace(request)?;
-    let asker = Asker::new(app.authenticate(&transport, bearer(request), namespace)?);
+    let asker = Asker::new(app.admit(&transport, bearer(request), namespace).await?);
     request.extensions_mut().insert(asker.clone());
     Ok(Some(asker))
 }

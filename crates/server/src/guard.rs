@@ -152,9 +152,12 @@ async fn pass(State(guard): State<Arc<Guard>>, mut request: Request, next: Next)
     let (mut busy, mut place) = (None, None);
     let mut begin = || busy = connection.map(Connection::busy);
     access::note_transport(&mut request, wire, forwarded.as_ref());
-    let established = check_host(&guard.network, wire, reached.as_ref())
+    let established = match check_host(&guard.network, wire, reached.as_ref())
         .and_then(|()| check_origin(request.headers(), reached.as_ref(), oidc::is_return(&request)))
-        .and_then(|()| access::establish(&guard.app, &mut request));
+    {
+        Ok(()) => access::establish(&guard.app, &mut request).await,
+        Err(error) => Err(error),
+    };
     let source = rates::source(&request);
     let (admission, established) = match established {
         Ok(asker) => match guard.rates.admit(&guard.app, asker.as_ref(), &source, request.uri().path()).await {

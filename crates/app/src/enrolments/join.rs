@@ -168,7 +168,7 @@ fn refused(refusal: JoinRefusal) -> Option<AppError> {
         JoinRefusal::Expired => (ErrorKind::JoinTokenExpired, "the join token has expired", another),
         JoinRefusal::UsedUp => (ErrorKind::JoinTokenUsedUp, "as many workers as it admits have joined", another),
         JoinRefusal::WorkerRevoked => {
-            let hint = "delete the worker's identity folder, and join with another token";
+            let hint = "make another join token, and start the worker with it";
             (ErrorKind::WorkerRevoked, "the worker was revoked", hint)
         }
         JoinRefusal::Full => {

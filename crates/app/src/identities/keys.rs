@@ -229,7 +229,7 @@ impl App {
             owner: row.owner.and_then(|owner| Some(snapshot.user(owner)?.name.clone())),
             created: done_by(row.created.clone()),
             expires_at: row.expires_at,
-            last_used_at: row.last_used_at,
+            last_used_at: key.last_used_at(),
             replaced_by: row.replaced_by.map(|id| id.to_string()),
             revoked: row.revoked.clone().map(done_by),
         }

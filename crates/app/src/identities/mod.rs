@@ -88,6 +88,11 @@ impl Identities {
         change(&mut self.snapshot.write().unwrap_or_else(PoisonError::into_inner));
     }
 
+    /// The store did not answer: everything is read again when it does.
+    pub(crate) fn distrust(&self) {
+        self.change(Snapshot::distrust);
+    }
+
     fn random(&self) -> Result<[u8; 32]> {
         Ok((self.entropy)()?)
     }
@@ -238,6 +243,11 @@ impl App {
             }
         };
         Some(identified.map(|principal| principal.at(transport.address)))
+    }
+
+    /// Whether a text is a key or a session as far as its form and its checksum go.
+    pub(crate) fn is_whole_credential(&self, bearer: Option<&str>) -> bool {
+        matches!(bearer.and_then(Credential::read), Some(Ok(_)))
     }
 
     /// The principal of a key or a session as it is now, or why it does not count any more; `None` if it is neither.

@@ -61,6 +61,11 @@ impl Key {
     pub(crate) fn note_use(&self, now: Timestamp) -> bool {
         self.used.note(now)
     }
+
+    /// Also a use at this server that is not written down yet.
+    pub(crate) fn last_used_at(&self) -> Option<Timestamp> {
+        Some(self.used.at()).filter(|at| *at != Timestamp::EPOCH)
+    }
 }
 
 impl Session {

@@ -87,7 +87,7 @@ impl NamespaceTable {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn revision(&self) -> Option<u64> {
+    pub(crate) fn revision(&self) -> Option<u64> {
         self.known().revision
     }
 

@@ -114,6 +114,23 @@ impl World {
         Self { app, store, folder, blobs, engine, settings, now }
     }
 
+    /// Another server on the same store, which knows nothing of what is done at the first until it reads it.
+    #[allow(dead_code, reason = "not every test is about two servers")]
+    pub(crate) fn another_server(&self) -> App {
+        let now = Arc::clone(&self.now);
+        App::new(Parts {
+            store: Arc::new(self.store.clone()),
+            engine: self.engine.clone(),
+            clock: Arc::new(move || at(now.load(Ordering::Relaxed))),
+            random: Arc::new(|| 1),
+            peers: Arc::new(Wire(Arc::new(Nobody))),
+            key: PeerKey::new(ClusterSecret([1; 32])),
+            vault: VaultParts::for_tests(),
+            blobs: self.blobs.clone(),
+            settings: self.settings.clone(),
+        })
+    }
+
     pub(crate) fn pass(&self, secs: i64) {
         self.now.fetch_add(secs, Ordering::Relaxed);
     }

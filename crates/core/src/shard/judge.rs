@@ -19,6 +19,8 @@ pub(super) enum End {
     },
     /// The worker was silent for too long.
     WorkerLost,
+    /// The worker may not work any more, so that nobody listens to it.
+    WorkerCutOff,
     /// The agent was silent for too long, while its worker was not.
     AgentLost {
         host: Option<String>,
@@ -41,7 +43,11 @@ impl End {
             Self::AgentLost { host: Some(host) } => {
                 Some(Box::new(Details { host: Some(host.clone()), ..Details::default() }.cut()))
             }
-            Self::WorkerLost | Self::AgentLost { host: None } | Self::NeverReceived | Self::Denied => None,
+            Self::WorkerLost
+            | Self::WorkerCutOff
+            | Self::AgentLost { host: None }
+            | Self::NeverReceived
+            | Self::Denied => None,
         }
     }
 }
@@ -127,8 +133,9 @@ pub(super) fn judge(case: &Case<'_>, end: End) -> Ruling {
             },
             Ending::TimedOut,
         ),
-        End::WorkerLost => case.lost("the worker"),
-        End::AgentLost { .. } => case.lost("its agent"),
+        End::WorkerLost => case.silent("the worker"),
+        End::WorkerCutOff => case.lost("the worker was revoked, or its certificate expired".to_owned()),
+        End::AgentLost { .. } => case.silent("its agent"),
         End::Denied => {
             let reason =
                 "its worker does not know it, and the database has lost commits since its start: it may have run";
@@ -219,8 +226,11 @@ impl Case<'_> {
         self.spec.retry.except.contains(class) && !planted!(self.config, ExceptedIsRetried)
     }
 
-    fn lost(&self, who: &str) -> Ruling {
-        let reason = format!("{who} was silent for {}", self.config.worker_silence);
+    fn silent(&self, who: &str) -> Ruling {
+        self.lost(format!("{who} was silent for {}", self.config.worker_silence))
+    }
+
+    fn lost(&self, reason: String) -> Ruling {
         let forgets_delivery = planted!(self.config, LostIsRetried);
         let delivery = if forgets_delivery { DeliveryMode::AtLeastOnce } else { self.spec.delivery };
         let consequence = self.in_doubt(delivery);

@@ -130,20 +130,20 @@ impl Owner {
         self.fleet.forget_left_over(self.now);
         let before = self.now - self.config.worker_silence;
         for silent in self.fleet.take_silent(before) {
-            self.lose(silent);
+            self.lose(silent, &End::WorkerLost);
         }
     }
 
-    /// Ends the attempts of workers that may not work any more, as if they had been silent.
+    /// Ends the attempts of workers that may not work any more.
     pub(super) fn lose_workers(&mut self, ids: &[WorkerId]) {
         for id in ids {
             if let Some(worker) = self.fleet.take(*id) {
-                self.lose(worker);
+                self.lose(worker, &End::WorkerCutOff);
             }
         }
     }
 
-    fn lose(&mut self, SilentWorker { id, was_connected, seen_at, mut jobs }: SilentWorker) {
+    fn lose(&mut self, SilentWorker { id, was_connected, seen_at, mut jobs }: SilentWorker, end: &End) {
         if was_connected {
             self.effects.disconnects.push(id);
         }
@@ -152,7 +152,7 @@ impl Owner {
         let silent_for = self.now.since(seen_at);
         self.effects.lost_workers.push(LostWorker { worker: id, attempts: jobs.len(), silent_for });
         for job in jobs {
-            self.end_attempt(job, End::WorkerLost);
+            self.end_attempt(job, end.clone());
         }
     }
 }

@@ -2,10 +2,12 @@
 
 use clap::Subcommand;
 use punctual_api::{AuthorityList, AuthorityView, RotateAuthority};
+use punctual_client::ClientError;
 use punctual_core::Span;
 
 use super::Context;
 use crate::exit::Exit;
+use crate::field_flags::{OF_KEYS, in_flags};
 use crate::output::Format;
 use crate::when::parse_span;
 
@@ -16,10 +18,14 @@ pub(crate) enum AuthorityVerb {
     Show,
     /// Replace the authority; both are trusted until the former one is retired
     Rotate {
-        /// How long the former authority is trusted beside the new one [default: 30d]
+        /// How long the former authority is trusted beside the new one, from 2m to 365d [default: 30d]
         #[arg(long, value_name = "TIME", value_parser = parse_span)]
         overlap: Option<Span>,
     },
+}
+
+fn named(error: ClientError) -> anyhow::Error {
+    in_flags(error, OF_KEYS).into()
 }
 
 pub(crate) async fn run(verb: AuthorityVerb, context: &Context) -> anyhow::Result<Exit> {
@@ -27,7 +33,7 @@ pub(crate) async fn run(verb: AuthorityVerb, context: &Context) -> anyhow::Resul
     match verb {
         AuthorityVerb::Show => show(&client.authority().await?, context)?,
         AuthorityVerb::Rotate { overlap } => {
-            show(&client.rotate_authority(&RotateAuthority { overlap }).await?, context)?;
+            show(&client.rotate_authority(&RotateAuthority { overlap }).await.map_err(named)?, context)?;
             context.out.hint(
                 "Give the new certificate to commands and workers that have a --ca-file, before the former authority is \
                  retired.",

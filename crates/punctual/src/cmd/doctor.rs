@@ -153,7 +153,7 @@ async fn with_server(context: &Context, checks: &mut Vec<Check>) -> Answered {
         }
         Err(error) => checks.push(Check::fail("workers", error.to_string(), "see the server's log")),
     }
-    checks.push(waiting::check(&client).await);
+    checks.push(waiting::check(&client, context.namespaces().is_ok_and(|names| !names.is_empty())).await);
     answered
 }
 

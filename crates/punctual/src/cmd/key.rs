@@ -126,6 +126,11 @@ pub(crate) async fn run(verb: KeyVerb, context: &Context) -> anyhow::Result<Exit
 
 fn show_created(created: &KeyCreated, file: Option<NewFile>, out: &Output) -> anyhow::Result<()> {
     let KeyCreated { key, secret: SecretText(secret) } = created;
+    if key.namespace.is_none() {
+        out.hint(
+            "The key is for the cluster: it is valid in all namespaces. --namespace makes one for a single namespace.",
+        );
+    }
     if let Some(file) = file {
         let path = file.fill(secret)?;
         out.hint(&format!("The secret is in {}. Use it: punctual ps --token-file {}", path.display(), path.display()));

@@ -87,7 +87,9 @@ pub(crate) async fn run(verb: NamespaceVerb, context: &Context) -> anyhow::Resul
                 Format::Table | Format::Name => out.line(&created.name)?,
             }
             out.hint(&format!(
-                "Work in it with --namespace {0}, or: punctual context set NAME --namespace {0}",
+                "Work in it with --namespace {0}, or: punctual context set NAME --namespace {0}. Workers that joined with a \
+                 token serve the namespaces of their token; let some serve this one: punctual worker token create \
+                 --namespace {0} --queues default --kinds binary,http",
                 created.name
             ));
         }

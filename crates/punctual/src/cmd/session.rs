@@ -5,6 +5,7 @@ use std::io::{BufRead, IsTerminal, Write};
 use clap::{Args, Subcommand};
 use punctual_api::{ErrorKind, LoginRequest, SecretText, SessionCreated};
 use punctual_client::{Client, ClientError};
+use punctual_core::namespace::NamespaceName;
 
 use super::{Context, oidc_login};
 use crate::exit::{Exit, usage};
@@ -85,7 +86,7 @@ pub(crate) async fn login(args: LoginArgs, context: &Context) -> anyhow::Result<
             true => oidc_login::by_device(&client).await?,
             false => oidc_login::by_browser(&client, no_browser).await?,
         };
-        return keep(created, &client, context);
+        return keep(created, &client, context).await;
     }
     let user = match user.or_else(|| context.saved.as_ref()?.context.user.clone().filter(|_| password_stdin)) {
         Some(user) => user,
@@ -93,17 +94,18 @@ pub(crate) async fn login(args: LoginArgs, context: &Context) -> anyhow::Result<
     };
     let password = Asking::new(password_stdin).ask(&format!("Password of {user} at {}: ", client.url()))?;
     let request = LoginRequest { name: user, password };
-    keep(client.login(&request).await.map_err(named)?, &client, context)
+    keep(client.login(&request).await.map_err(named)?, &client, context).await
 }
 
 /// Keeps a session in a context.
-fn keep(created: SessionCreated, client: &Client, context: &Context) -> anyhow::Result<Exit> {
+async fn keep(created: SessionCreated, client: &Client, context: &Context) -> anyhow::Result<Exit> {
     let SessionCreated { session, token: SecretText(token) } = created;
     let user = session.user.clone();
     let server = client.urls().collect::<Vec<_>>().join(",");
     let asked_name = context.asked_context()?;
-    let namespace = context.given_namespace()?;
-    let name = SavedContexts::change(|contexts| {
+    let given = context.given_namespace()?;
+    let only = if given.is_some() { None } else { only_namespace(client, &token).await };
+    let (name, namespace) = SavedContexts::change(|contexts| {
         let of_server = || {
             let known = contexts.contexts.iter().find(|(_, known)| known.server == server);
             known.map_or_else(|| name_of_server(&server), |(name, _)| name.clone())
@@ -111,12 +113,13 @@ fn keep(created: SessionCreated, client: &Client, context: &Context) -> anyhow::
         let name = asked_name.unwrap_or_else(of_server);
         let known = contexts.contexts.get(&name).filter(|known| known.server == server);
         let ca_file = context.ca_file().or_else(|| known.and_then(|known| known.ca_file.clone()));
-        let namespace = namespace.or_else(|| known.and_then(|known| known.namespace.clone()));
+        let namespace = given.or_else(|| known.and_then(|known| known.namespace.clone())).or_else(|| only.clone());
         let user = Some(user.clone());
-        let saved = SavedContext { server, ca_file, token: Some(token), token_command: None, user, namespace };
+        let token = Some(token);
+        let saved = SavedContext { server, ca_file, token, token_command: None, user, namespace: namespace.clone() };
         contexts.contexts.insert(name.clone(), saved);
         contexts.current = Some(name.clone());
-        Ok(name)
+        Ok((name, namespace))
     })?;
     let out = &context.out;
     match out.format {
@@ -125,7 +128,18 @@ fn keep(created: SessionCreated, client: &Client, context: &Context) -> anyhow::
     }
     let until = out.zone.show(session.expires_at);
     out.hint(&format!("Logged in as {user} until {until}, in the context {name}. Log out with: punctual logout"));
+    if only.is_some() && namespace == only {
+        let namespace = only.unwrap_or_default();
+        out.hint(&format!("The context works in the namespace {namespace}, the only one in which {user} has a right."));
+    }
     Ok(Exit::Ok)
+}
+
+/// The namespace of somebody who has a right in one alone. The namespace default needs no choice.
+async fn only_namespace(client: &Client, token: &str) -> Option<String> {
+    let list = client.clone().with_tokens(|_| Some(token.to_owned())).namespaces().await.ok()?;
+    let [only] = &list.namespaces[..] else { return None };
+    Some(only.name.clone()).filter(|name| name != NamespaceName::DEFAULT)
 }
 
 /// Ends the session of the context, and forgets it.

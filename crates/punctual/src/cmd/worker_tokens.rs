@@ -14,6 +14,9 @@ pub(crate) enum TokenVerb {
     /// Create a token with which workers on other hosts join
     ///
     /// The token is printed once. Give it to the worker in a file, and start it with --join FILE.
+    ///
+    /// The workers run the jobs of the namespaces that --namespace names, which may be repeated; without it, those of the
+    /// namespace default.
     Create(CreateArgs),
     /// List join tokens, without their secrets
     #[command(aliases = ["ls"])]

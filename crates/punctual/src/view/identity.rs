@@ -85,7 +85,8 @@ pub(crate) fn whoami(whoami: &Whoami, out: &Output) -> anyhow::Result<()> {
         out.line(&format!("  expires     {}", out.zone.show(expires_at)))?;
     }
     out.line(&format!("  namespace   {}", whoami.namespace))?;
-    out.line(&format!("  rights      {}", whoami.rights.join(", ")))
+    let rights = if whoami.rights.is_empty() { "none in this namespace".to_owned() } else { whoami.rights.join(", ") };
+    out.line(&format!("  rights      {rights}"))
 }
 
 impl Row for KeyView {

@@ -1,7 +1,8 @@
 //! What namespaces look like in a table and in detail.
 
 use comfy_table::Cell;
-use punctual_api::NamespaceView;
+use punctual_api::{DoneBy, NamespaceView};
+use punctual_core::Timestamp;
 
 use crate::output::{Format, Output, Row};
 use crate::table::Yield;
@@ -17,9 +18,18 @@ pub(crate) fn namespace(namespace: &NamespaceView, out: &Output) -> anyhow::Resu
         out.line(&format!("  description  {}", super::one_line(description)))?;
     }
     out.line(&format!("  revision     {}", namespace.revision))?;
-    out.line(&format!("  created      {} by {}", out.zone.show(namespace.created.at), namespace.created.who))?;
-    out.line(&format!("  changed      {} by {}", out.zone.show(namespace.changed.at), namespace.changed.who))?;
+    for (what, done) in [("created", &namespace.created), ("changed", &namespace.changed)] {
+        match has_time(done) {
+            true => out.line(&format!("  {what}      {} by {}", out.zone.show(done.at), done.who))?,
+            false => out.line(&format!("  {what}      with the database"))?,
+        }
+    }
     out.line(&format!("  your rights  {}", namespace.rights.join(", ")))
+}
+
+/// The namespace default comes with the database, and has no time of its own.
+fn has_time(done: &DoneBy) -> bool {
+    done.at != Timestamp::EPOCH
 }
 
 impl Row for NamespaceView {
@@ -35,7 +45,7 @@ impl Row for NamespaceView {
         vec![
             Cell::new(&self.name),
             Cell::new(self.description.as_deref().map_or_else(|| "-".to_owned(), super::one_line)),
-            Cell::new(out.time(self.created.at)),
+            Cell::new(if has_time(&self.created) { out.time(self.created.at) } else { "-".to_owned() }),
             Cell::new(super::one_line(&self.created.who)),
         ]
     }

@@ -8,8 +8,20 @@ use crate::table::Yield;
 use crate::view::one_line;
 
 impl Row for WorkerView {
-    const HEADER: &'static [&'static str] =
-        &["ID", "NAME", "HOST", "STATE", "RUNNING", "SERVERS", "QUEUES", "RUNS", "LABELS", "SEEN", "VERSION"];
+    const HEADER: &'static [&'static str] = &[
+        "ID",
+        "NAME",
+        "HOST",
+        "STATE",
+        "RUNNING",
+        "SERVERS",
+        "NAMESPACES",
+        "QUEUES",
+        "RUNS",
+        "LABELS",
+        "SEEN",
+        "VERSION",
+    ];
     const YIELDS: &'static [Yield] = &[
         Yield::ShortTimes,
         Yield::Cut("RUNS", 32),
@@ -19,7 +31,9 @@ impl Row for WorkerView {
         Yield::Drop("SERVERS"),
         Yield::Cut("RUNS", 20),
         Yield::Cut("LABELS", 16),
+        Yield::Cut("NAMESPACES", 12),
         Yield::Cut("QUEUES", 12),
+        Yield::Drop("NAMESPACES"),
         Yield::Drop("SEEN"),
         Yield::Cut("NAME", 12),
         Yield::Drop("QUEUES"),
@@ -43,12 +57,21 @@ impl Row for WorkerView {
             Cell::new(&self.state),
             Cell::new(if self.is_gone() { "-".to_owned() } else { format!("{}/{}", self.running, self.slots) }),
             Cell::new(if self.servers.is_empty() { "-".to_owned() } else { self.servers.len().to_string() }),
+            Cell::new(namespaces(self)),
             Cell::new(or_dash(self.queues.join(","))),
             Cell::new(or_dash(one_line(&self.capabilities.join(", ")))),
             Cell::new(or_dash(one_line(&labels(self)))),
             Cell::new(out.relative(self.last_seen_at)),
             Cell::new(&self.version),
         ]
+    }
+}
+
+fn namespaces(worker: &WorkerView) -> String {
+    match &worker.namespaces {
+        Some(names) => or_dash(names.join(",")),
+        None if worker.is_gone() => "-".to_owned(),
+        None => "all".to_owned(),
     }
 }
 

@@ -83,6 +83,25 @@ fn a_server_that_is_not_there_is_told_with_what_to_do() {
 }
 
 #[test]
+fn a_file_whose_storage_is_not_there_is_told_with_the_reason() {
+    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let artifact = serde_json::json!({
+        "id": "artifact_01m7et433kee4803yssgvaf2fh", "kind": "file", "size": 4, "sha256": "00", "state": "pending",
+        "created_at": "2026-01-01T00:00:00Z",
+        "upload": {
+            "method": "PUT", "url": format!("http://{unused}/x"), "headers": {}, "expires_at": "2030-01-01T00:00:00Z",
+        },
+    });
+    let url = fake::start_with([("POST /v1/artifacts".to_owned(), (201, artifact))]);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("data");
+    std::fs::write(&file, "data").unwrap();
+    let output = run(&["--server", &url, "artifact", "create", "--data", file.to_str().unwrap()]);
+    let expected = format!("the file was not uploaded: cannot reach http://{unused}: connection refused");
+    assert!(stderr(&output).contains(&expected), "{}", stderr(&output));
+}
+
+#[test]
 fn with_json_output_an_error_is_json_too() {
     let url = fake::start();
     let output = run(&["task", "get", "nope", "-o", "json", "--server", &url]);

@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use punctual_core::{Timestamp, hex};
+use punctual_core::{JoinTokenId, Timestamp, hex};
 use punctual_pki::{CertificateDer, ClusterName, Credentials, LeafKey, PkiError, SecretKey};
 use punctual_proto::worker as wire;
 use serde::{Deserialize, Serialize};
@@ -36,6 +36,9 @@ const LOCK_PAUSE: Duration = Duration::from_millis(200);
 pub(super) struct Identity {
     /// The private key in PKCS #8, as hexadecimal digits.
     key: String,
+    /// The id of the join token that the worker joins or joined with. Files of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    token: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     certificate: Option<Issued>,
 }
@@ -110,11 +113,27 @@ impl Identity {
     /// A key without a certificate.
     pub(super) fn generate() -> Result<Self, PkiError> {
         let key = LeafKey::generate()?.secret();
-        Ok(Self { key: hex::encode(key.as_pkcs8()), certificate: None })
+        Ok(Self { key: hex::encode(key.as_pkcs8()), token: None, certificate: None })
     }
 
-    pub(super) fn has_certificate(&self) -> bool {
-        self.certificate.is_some()
+    /// Another key without a certificate, for the same enrolment.
+    pub(super) fn next(&self) -> Result<Self, PkiError> {
+        Ok(Self { token: self.token.clone(), ..Self::generate()? })
+    }
+
+    pub(super) fn joining_with(self, token: JoinTokenId) -> Self {
+        Self { token: Some(token.to_string()), ..self }
+    }
+
+    /// Whether it came of this token.
+    pub(super) fn is_of(&self, token: JoinTokenId) -> bool {
+        self.token.as_deref() == Some(token.to_string().as_str())
+    }
+
+    /// Whether it has no certificate yet, and was made for this token or by an earlier version. A key that another token was tried
+    /// with may belong to a worker that was revoked.
+    pub(super) fn may_join_with(&self, token: JoinTokenId) -> bool {
+        self.certificate.is_none() && (self.token.is_none() || self.is_of(token))
     }
 
     pub(super) fn public_key(&self) -> Result<Vec<u8>, PkiError> {
@@ -134,7 +153,7 @@ impl Identity {
             issued_at: now,
             expires_at,
         };
-        let identity = Self { key: self.key.clone(), certificate: Some(certificate) };
+        let identity = Self { certificate: Some(certificate), ..self.clone() };
         identity.credentials(now)?;
         identity.cluster()?;
         Ok(identity)

@@ -42,6 +42,8 @@ const RENEW_AGAIN_AFTER: Duration = Duration::from_secs(60);
 /// The clock is looked at so often, so that a machine that slept renews soon after it wakes.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 const ALPN: &[&[u8]] = &[b"h2"];
+/// What a server says of an enrolment that does not count any more.
+const ENDED: [&str; 2] = ["worker_revoked", "worker_not_enrolled"];
 
 impl Enrolment {
     /// The certificate that the worker has, or a new one. Waits until a server can be reached; a server that refuses the token
@@ -60,6 +62,12 @@ impl Enrolment {
         let mut said = false;
         loop {
             let known = folder.read().map_err(|source| unusable(&self.folder, source))?;
+            let known = match (known, &self.token) {
+                (Some(identity), Some(token)) if identity.is_valid(now()) && !identity.is_of(token.id()) => {
+                    self.checked(&folder, identity, servers).await?
+                }
+                (known, _) => known,
+            };
             let refusal = match (known, &self.token) {
                 (Some(identity), _) if identity.is_valid(now()) => return WorkerCertificate::new(folder, identity),
                 (_, None) => return Err(WorkerError::NotEnrolled(self.folder)),
@@ -77,6 +85,35 @@ impl Enrolment {
         }
     }
 
+    /// A certificate that is valid, while somebody gave the worker another token than the one it joined with: perhaps because the
+    /// worker was revoked. `None` if a server says so, and the identity if it is still good or no server can be asked.
+    async fn checked(
+        &self,
+        folder: &IdentityFolder,
+        identity: Identity,
+        servers: &[String],
+    ) -> Result<Option<Identity>, WorkerError> {
+        let next = identity.next().map_err(WorkerError::Certificate)?;
+        let public_key = next.public_key().map_err(WorkerError::Certificate)?;
+        let (_, _, tls) = connection(&identity)?;
+        for url in servers {
+            match renew(url, &tls, public_key.clone()).await {
+                Ok(issued) => {
+                    let next = next.with(issued).map_err(WorkerError::Certificate)?;
+                    folder.write(&next).map_err(|source| unusable(&self.folder, source))?;
+                    return Ok(Some(next));
+                }
+                Err(AskError::Refused { code, message }) if ENDED.contains(&code.as_str()) => {
+                    let enrolment = identity.enrolment();
+                    tracing::warn!(enrolment, reason = message, "the enrolment has ended; joining with the token");
+                    return Ok(None);
+                }
+                Err(AskError::Refused { .. } | AskError::Unreachable(_)) => {}
+            }
+        }
+        Ok(Some(identity))
+    }
+
     /// Tries each server once. The inner error says why none let the worker in.
     async fn join(
         &self,
@@ -90,9 +127,9 @@ impl Enrolment {
         // The key is kept before it is used: a worker whose answer is lost asks again with the same key, and gets the same
         // enrolment. A key whose certificate expired is not used again.
         let identity = match known {
-            Some(identity) if !identity.has_certificate() => identity,
+            Some(identity) if identity.may_join_with(token.id()) => identity,
             Some(_) | None => {
-                let fresh = Identity::generate().map_err(WorkerError::Certificate)?;
+                let fresh = Identity::generate().map_err(WorkerError::Certificate)?.joining_with(token.id());
                 save(&fresh)?;
                 fresh
             }
@@ -117,17 +154,23 @@ impl Enrolment {
     }
 }
 
+/// What an identity shows to servers, whom it trusts, and the connection with both.
+fn connection(identity: &Identity) -> Result<(OwnCertificate, ClusterRoots, ClientTls), WorkerError> {
+    let failed = WorkerError::Certificate;
+    let own = OwnCertificate::new(identity.credentials(now()).map_err(failed)?);
+    let roots = ClusterRoots::new(identity.cluster().map_err(failed)?, &identity.authorities()).map_err(failed)?;
+    let trust = Trust::Cluster(roots.clone(), ServerCheck::Any);
+    let tls = ClientTls::new(&trust, Some(own.clone()), ALPN).map_err(failed)?;
+    Ok((own, roots, tls))
+}
+
 fn unusable(folder: &std::path::Path, source: std::io::Error) -> WorkerError {
     WorkerError::Identity { dir: folder.to_owned(), source }
 }
 
 impl WorkerCertificate {
     fn new(folder: IdentityFolder, identity: Identity) -> Result<Self, WorkerError> {
-        let failed = WorkerError::Certificate;
-        let own = OwnCertificate::new(identity.credentials(now()).map_err(failed)?);
-        let roots = ClusterRoots::new(identity.cluster().map_err(failed)?, &identity.authorities()).map_err(failed)?;
-        let trust = Trust::Cluster(roots.clone(), ServerCheck::Any);
-        let tls = ClientTls::new(&trust, Some(own.clone()), ALPN).map_err(failed)?;
+        let (own, roots, tls) = connection(&identity)?;
         tracing::info!(enrolment = identity.enrolment(), expires_at = %identity.expires_at(), "enrolled");
         Ok(Self { own, roots, folder, identity, tls })
     }
@@ -167,7 +210,7 @@ impl WorkerCertificate {
     }
 
     async fn renew(&mut self, servers: &[String]) -> Result<(), String> {
-        let next = Identity::generate().map_err(|error| error.to_string())?;
+        let next = self.identity.next().map_err(|error| error.to_string())?;
         let public_key = next.public_key().map_err(|error| error.to_string())?;
         let mut reasons = Vec::new();
         for url in servers {

@@ -278,8 +278,12 @@ fn what_a_revoked_worker_runs_goes_to_another_at_once() {
     bench.connect(1, vec![]);
     let stranger = WorkerId::new(bench.now, 3);
     bench.handle(Event::WorkersRevoked { workers: vec![revoked, stranger] });
-    let effects = bench.pass(Span::ZERO);
-    assert_eq!(effects.disconnects, [revoked]);
+    let batch = bench.batch().expect("the attempt ends");
+    let [Write::Job(JobWrite::Requeue(requeue))] = &batch.writes[..] else { panic!("{:?}", batch.writes) };
+    let reason = requeue.attempt.as_ref().and_then(|ended| ended.reason.as_deref());
+    assert_eq!(reason, Some("the worker was revoked, or its certificate expired"));
+    bench.owner.committed(batch.seq, &Default::default(), bench.now);
+    assert_eq!(bench.owner.take_effects().disconnects, [revoked]);
     bench.pass(Span::from_secs(1));
     let running = bench.owner.running(id).map(|view| view.attempt);
     assert!(running.is_none_or(|attempt| attempt == AttemptNo(2)), "its first attempt is over: {running:?}");

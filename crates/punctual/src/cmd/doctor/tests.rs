@@ -15,6 +15,7 @@ pub(super) fn worker(state: &str, queue: &str) -> WorkerView {
         host: None,
         version: "1".to_owned(),
         state: state.to_owned(),
+        namespaces: None,
         queues: vec![queue.to_owned()],
         capabilities: Vec::new(),
         labels: BTreeMap::new(),

@@ -19,6 +19,7 @@ use super::setting::{FlagCommand, Role, Section};
 const EVERY: &[FlagCommand] = &[FlagCommand::Every];
 const SERVER: &[FlagCommand] = &[FlagCommand::Server];
 const SERVER_AND_DEV: &[FlagCommand] = &[FlagCommand::Server, FlagCommand::Dev];
+const SERVER_DEV_AND_WORKER: &[FlagCommand] = &[FlagCommand::Server, FlagCommand::Dev, FlagCommand::Worker];
 const WORKER: &[FlagCommand] = &[FlagCommand::Worker];
 const WORKER_AND_DEV: &[FlagCommand] = &[FlagCommand::Worker, FlagCommand::Dev];
 

@@ -7,7 +7,7 @@ use punctual_core::size::ByteSize;
 use punctual_exec::UserRange;
 use punctual_sandbox::Protection;
 
-use super::{WORKER_AND_DEV, WORKERS};
+use super::{WORKER, WORKER_AND_DEV, WORKERS};
 use crate::config::agents::{SpawnMode, authorities, socket};
 use crate::config::kind::{folder, one_of, parsed, size, text, yes_or_no};
 use crate::config::sandbox::{limits, users};
@@ -22,7 +22,7 @@ settings! {
                 .flag(WORKER_AND_DEV, "DIR").local_if_inside();
         identity_dir: Option<PathBuf> = folder().or_none(),
             unset("the folder `identity` in `data_dir`", "Where a worker that joined keeps its key and its certificate")
-                .not_local();
+                .flag(WORKER, "DIR").not_local();
         cache_dir: Option<PathBuf> = folder().or_none(),
             unset("the folder `programs` in `data_dir`", "Where a worker keeps the programs that it downloaded")
                 .flag(WORKER_AND_DEV, "DIR").local_if_inside();

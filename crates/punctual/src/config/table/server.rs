@@ -8,7 +8,7 @@ use punctual_core::retry::RetryPolicy;
 use punctual_core::size::ByteSize;
 use punctual_core::{ShardId, Span};
 
-use super::{SERVER, SERVER_AND_DEV, SERVERS};
+use super::{SERVER, SERVER_AND_DEV, SERVER_DEV_AND_WORKER, SERVERS};
 use punctual_server::Proxies;
 
 use crate::config::kind::{Kind, folder, number, one_of, parsed, size, span};
@@ -92,7 +92,7 @@ settings! {
                 .flag(SERVER, "ROLES");
         data_dir: PathBuf = folder(),
             setting(".punctual", "The folder of the embedded database, the access token and a worker's files")
-                .flag(SERVER_AND_DEV, "DIR").local_if_inside().read_by(&[Role::Server, Role::Worker]);
+                .flag(SERVER_DEV_AND_WORKER, "DIR").local_if_inside().read_by(&[Role::Server, Role::Worker]);
         root_key: Option<RootKeyPlace> = parsed(RootKeyPlace::parse).or_none()
             .described("file:PATH, credential:NAME, env:NAME or command:LINE"),
             unset(

@@ -77,7 +77,7 @@ pub(super) async fn put(url: &str, body: impl Into<reqwest::Body>) -> Answer {
 }
 
 /// A static program of so many bytes, as far as its header goes. Nobody runs it here.
-pub(super) fn program(len: usize, salt: u8) -> Vec<u8> {
+pub(crate) fn program(len: usize, salt: u8) -> Vec<u8> {
     let mut bytes = vec![salt; len.max(200)];
     bytes[..64 + 56].fill(0);
     bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");

@@ -214,4 +214,37 @@ async fn a_revoked_worker_is_cut_off_within_seconds_and_its_attempts_go_elsewher
     assert!(revoked_at.elapsed() < Duration::from_secs(10), "it took {:?}", revoked_at.elapsed());
     let states: Vec<_> = list().await.into_iter().map(|enrolment| (enrolment.name, enrolment.state)).collect();
     assert!(states.contains(&("w1".to_owned(), "revoked".to_owned())), "{states:?}");
+    let lost = client.job(jobs[0]).await.expect("it is there");
+    let reason = lost.attempts.first().and_then(|first| first.reason.clone()).unwrap_or_default();
+    assert_eq!(reason, "the worker was revoked, or its certificate expired");
+    // Each worker connected to both servers at once, and joined at one of them.
+    let audit = stage.command(&["audit", "list", "-o", "jsonl"]);
+    let audit = String::from_utf8_lossy(&audit.stdout);
+    assert!(audit.contains("join_worker") && !audit.contains("worker_not_enrolled"), "{audit}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revoked_worker_joins_again_with_another_token() {
+    let stage = Stage::new();
+    let token = stage.token("join.token", &["--queues", "q", "--kinds", "probe"]);
+    let worker = stage.worker("w1", &token, &[]);
+    let client = stage.client();
+    let connected = async || client.stats().await.is_ok_and(|stats| stats.workers == 1);
+    eventually("the worker connects", connected).await;
+    let list = async || client.enrolments(&Default::default()).await.expect("they are listed").enrolments;
+    client.revoke_worker(list().await[0].id).await.expect("it is revoked");
+    eventually("it is cut off", async || client.stats().await.is_ok_and(|stats| stats.workers == 0)).await;
+    worker.stop();
+    let next = stage.token("next.token", &["--queues", "q", "--kinds", "probe"]);
+    let log = stage.home.file("worker.log");
+    let worker = stage.worker_logging("w1", &next, &[], std::fs::File::create(&log).expect("a log"));
+    eventually("the worker connects again", connected).await;
+    let said = std::fs::read_to_string(&log).expect("a log");
+    assert!(said.contains("the enrolment has ended; joining with the token"), "{said}");
+    assert_eq!(list().await.len(), 2);
+    worker.stop();
+    // With the same token it is the same worker: a token of one use is not used up by a later start.
+    let _worker = stage.worker("w1", &next, &[]);
+    eventually("the worker connects once more", connected).await;
+    assert_eq!(list().await.len(), 2);
 }

@@ -5,6 +5,7 @@ mod hostile;
 mod namespaces;
 mod network;
 pub(crate) mod renewal;
+mod uploads;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
