@@ -52,7 +52,7 @@ impl Recheck {
 impl App {
     /// As [`App::authenticate`], and asks the store before it refuses a credential or a namespace that another server may have
     /// made a moment ago.
-    pub async fn admit(
+    pub async fn authenticate_freshly(
         &self,
         transport: &Transport,
         bearer: Option<&str>,

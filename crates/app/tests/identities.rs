@@ -386,7 +386,10 @@ async fn what_another_server_made_a_moment_ago_is_not_refused() {
     other.refresh_namespaces().await.unwrap();
     other.refresh_identities().await.unwrap();
     let admitted = async |SecretText(secret): &SecretText| {
-        other.admit(&from_elsewhere(), Some(secret), None).await.map(|principal| principal.name().to_owned())
+        other
+            .authenticate_freshly(&from_elsewhere(), Some(secret), None)
+            .await
+            .map(|principal| principal.name().to_owned())
     };
     let made = key(&world.app, "deploy", "operator").await;
     assert_eq!(authenticated(&other, &made.secret).unwrap_err(), ErrorKind::InvalidToken, "it is not read yet");

@@ -109,15 +109,16 @@ impl Context {
                 "use https, or an SSH tunnel; --allow-plain-http allows it in a network that you trust",
             ));
         }
+        let no_tls = |reason: String| usage(format!("no TLS: {reason}"), "correct the setting `ca_file`");
         let client = if client.uses_tls() {
-            let no_tls = |reason: String| usage(format!("no TLS: {reason}"), "correct the setting `ca_file`");
             let authorities = self.trusted_authorities(&client)?;
             let tls = authorities.client(&[HTTP_1]).map_err(no_tls)?;
             let own = authorities.own().map_err(no_tls)?;
             client.with_tls(tls.config().as_ref().clone())?.with_storage_authorities(own)
         } else if self.config.ca_file()?.is_some() {
             // The storage of a server without TLS may have it.
-            client.with_storage_authorities(self.trusted_authorities(&client)?.own().unwrap_or_default())
+            let own = self.trusted_authorities(&client)?.own().map_err(no_tls)?;
+            client.with_storage_authorities(own)
         } else {
             client
         };

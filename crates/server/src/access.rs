@@ -74,7 +74,7 @@ pub(crate) async fn establish(app: &App, request: &mut Request) -> Result<Option
         return Ok(Some(asker));
     }
     let namespace = namespace(request)?;
-    let asker = Asker::new(app.admit(&transport, bearer(request), namespace).await?);
+    let asker = Asker::new(app.authenticate_freshly(&transport, bearer(request), namespace).await?);
     request.extensions_mut().insert(asker.clone());
     Ok(Some(asker))
 }
