@@ -55,7 +55,7 @@ pub struct Job {
     pub uncertain: bool,
     /// Why it is in this state, and what happens next, for people.
     pub explanation: String,
-    /// What it waits for, if it is due and has not started.
+    /// What it waits for, if it is due and has not started, or if workers could not start it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub waiting_for: Option<String>,
     #[schema(value_type = i8)]
@@ -74,8 +74,9 @@ pub struct Job {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub finished_at: Option<Timestamp>,
-    /// How much later than `scheduled_at` the job started first. While it waits for a start and has been due for more than a
-    /// second: how long it has been due.
+    /// How much later than `scheduled_at` the job started first; a run of a schedule counts from its planned time plus
+    /// jitter, as in the schedule's record. While it waits for a start and has been due for more than a second: how late it
+    /// is by now.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(value_type = Option<String>, pattern = "^-?P", example = "PT0.002S")]
     pub late_by: Option<Span>,

@@ -35,9 +35,11 @@ pub struct JobSummary {
     pub finished_at: Option<Timestamp>,
     /// How many attempts were started.
     pub attempt_count: u32,
+    /// Why it ended so; of a job that waits, why workers gave it back or why its last attempt failed. A page names the last
+    /// failures of 50 jobs at most.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
-    /// What it waits for, if it is due and has not started.
+    /// What it waits for, if it is due and has not started, or if workers could not start it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub waiting_for: Option<String>,
     /// How long it has been due, if it waits for a start and that is more than a second.

@@ -38,7 +38,8 @@ pub struct OccurrenceView {
     pub explanation: String,
     #[schema(value_type = String, format = DateTime)]
     pub decided_at: Timestamp,
-    /// How long after `start_at` its run started, if it was later; of a run that still waits to start, how late it is by now.
+    /// How long after `start_at` its run started, if it was later; of a run that still waits to start,
+    /// or for the run before it, how late it is by now.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(value_type = Option<String>, pattern = "^-?P", example = "PT5S")]
     pub late_by: Option<Span>,

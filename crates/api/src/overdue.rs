@@ -42,6 +42,9 @@ pub struct OverdueJob {
     /// No connected worker can run it, whether it is busy or not.
     #[serde(default)]
     pub unserved: bool,
+    /// Workers gave it back because they could not start it, last for the reason that is given here.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub could_not_start: Option<String>,
 }
 
 /// A planned time without a verdict.

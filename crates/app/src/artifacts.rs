@@ -18,7 +18,7 @@ use punctual_blobs::{BlobError, Key, SignedUrl};
 use punctual_core::namespace::NamespaceId;
 use punctual_core::run::Run;
 use punctual_core::size::ByteSize;
-use punctual_core::{ArtifactId, Span, hex};
+use punctual_core::{ArtifactId, Span, Timestamp, hex};
 use punctual_store::{Artifact, ArtifactKind as StoredKind, ArtifactState, CreatedArtifact, NewArtifact, Unfit};
 use tokio::sync::Semaphore;
 
@@ -79,8 +79,22 @@ impl App {
             CreatedArtifact::Known(artifact) => (artifact, Defined::Updated),
         };
         by.changes(artifact.id.to_string());
-        let upload = self.upload_target(&artifact, reached).await?;
-        Ok((ArtifactView { upload, ..self.artifact_view(&artifact) }, defined))
+        let is_lost = defined == Defined::Updated && self.is_lost(&artifact).await;
+        let upload = match artifact.state {
+            ArtifactState::Pending { until } => Some(self.upload_target(&artifact, until, reached).await?),
+            ArtifactState::Ready { .. } if is_lost => {
+                Some(self.upload_target(&artifact, self.now() + UPLOAD_WITHIN, reached).await?)
+            }
+            ArtifactState::Ready { .. } | ArtifactState::Refused { .. } => None,
+        };
+        let view = if is_lost { lost_view(&artifact) } else { self.artifact_view(&artifact) };
+        Ok((ArtifactView { upload, ..view }, defined))
+    }
+
+    /// Whether the file of a ready artifact has gone from the storage. If that cannot be known, it is believed to be there.
+    async fn is_lost(&self, artifact: &Artifact) -> bool {
+        matches!(artifact.state, ArtifactState::Ready { .. })
+            && matches!(self.0.blobs.head(&file_key(artifact.id)).await, Ok(None))
     }
 
     fn check_artifact(&self, namespace: NamespaceId, request: ArtifactRequest) -> Result<NewArtifact> {
@@ -101,25 +115,30 @@ impl App {
         Ok(NewArtifact { id, namespace, name, size, sha256: digest, kind, created_at: now, until: now + UPLOAD_WITHIN })
     }
 
-    /// Where to send the file of a pending artifact.
-    async fn upload_target(&self, artifact: &Artifact, reached: &str) -> Result<Option<UploadTarget>> {
-        let ArtifactState::Pending { until } = artifact.state else { return Ok(None) };
+    /// Where to send the file of a pending artifact, or of one whose file was lost.
+    async fn upload_target(&self, artifact: &Artifact, until: Timestamp, reached: &str) -> Result<UploadTarget> {
         let key = match self.0.blobs.served_by() {
             punctual_blobs::ServedBy::Server => file_key(artifact.id),
             punctual_blobs::ServedBy::Storage => upload_key(artifact.id),
         };
         let signed = self.0.blobs.presign_put(&key, artifact.size, self.now(), until).await?;
-        Ok(Some(UploadTarget {
+        Ok(UploadTarget {
             method: "PUT".to_owned(),
             url: url_of(signed, artifact.id, reached),
             headers: BTreeMap::new(),
             expires_at: until,
-        }))
+        })
     }
 
-    /// What is known of an artifact. Looks whether its file has arrived, if it is pending.
+    /// What is known of an artifact. Looks whether its file has arrived, if it is pending or was lost.
     pub async fn artifact(&self, by: &By<ViewArtifacts>, id: ArtifactId) -> Result<ArtifactView> {
         let artifact = self.own_artifact(by, id).await?;
+        if self.is_lost(&artifact).await {
+            self.check_arrival(artifact.clone()).await?;
+            let is_still_lost = self.is_lost(&artifact).await;
+            let view = if is_still_lost { lost_view(&artifact) } else { self.artifact_view(&artifact) };
+            return Ok(cut::artifact(by, view));
+        }
         if !matches!(artifact.state, ArtifactState::Pending { .. }) {
             return Ok(cut::artifact(by, self.artifact_view(&artifact)));
         }
@@ -238,6 +257,12 @@ pub(crate) fn pointer(run: &Run, artifact: ArtifactId) -> String {
 fn refused(id: ArtifactId, reason: &str) -> AppError {
     AppError::new(ErrorKind::ArtifactRefused, format!("the file of {id} was refused: {reason}"))
         .hint("declare and upload another file")
+}
+
+/// One whose file has gone from the storage waits for it like one whose file has not arrived.
+fn lost_view(artifact: &Artifact) -> ArtifactView {
+    let state = ArtifactState::Pending { until: artifact.created_at };
+    view(&Artifact { state, ..artifact.clone() })
 }
 
 fn view(artifact: &Artifact) -> ArtifactView {

@@ -83,6 +83,13 @@ fn given_back(job: &HotJob, task: Option<&Task>) -> Option<String> {
     ))
 }
 
+/// Why workers could not start a job that waits for its next start. The words stay the same while the reason does.
+pub(crate) fn could_not_start(job: &HotJob) -> Option<String> {
+    let is_counted = job.give_backs.as_ref().is_some_and(|all| all.count > 0);
+    let last = job.given_back().filter(|_| is_counted)?;
+    Some(format!("workers could not start it, last because: {}", last.reason))
+}
+
 /// What a job waits for whose file is not there.
 fn arrival(id: ArtifactId, awaited: Option<&Artifact>) -> String {
     match awaited.map(|artifact| &artifact.state) {

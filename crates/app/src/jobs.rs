@@ -7,15 +7,19 @@ use bytes::Bytes;
 use punctual_api::{Answered, Attempt, AttemptDetails, ErrorKind, Job, Rerun, TaskRef, limits};
 use punctual_core::attempt::{AttemptRecord, Details, Ending};
 use punctual_core::namespace::NamespaceId;
+use punctual_core::schedule::Source;
 use punctual_core::shard::event::{Command, Refusal, Reply};
 use punctual_core::shard::{Answer, Ask, LiveView};
 use punctual_core::task::Task;
 use punctual_core::{JobId, JobState, ServerId, Span, TaskId, Timestamp, WorkerId};
-use punctual_store::{Artifact, FoundRow, HotJob, JobActionKind, JobRecord, RerunRecord, SeenWorker};
+use punctual_store::{
+    Artifact, FoundRow, HotJob, JobActionKind, JobRecord, OccurrenceFilter, Order, RerunRecord, SeenWorker,
+};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use crate::facts::Facts;
+use crate::placement::job_waits_for;
 use crate::principal::permission::{ControlJobs, ViewJobs};
 use crate::principal::{By, Principal};
 use crate::route::{Decided, Live};
@@ -71,8 +75,9 @@ impl App {
         let about = self.job_facts(id, &record, task.as_deref(), &live).await?;
         let waiting_for = match (&record, &live, &task) {
             (JobRecord::Hot { job, .. }, Live::Waiting, Some(task)) if job.key.due_at <= self.now() => {
-                self.waiting_reasons(std::iter::once(task)).await.remove(&task_id)
+                job_waits_for(job, self.waiting_reasons(std::iter::once(task)).await.remove(&task_id))
             }
+            (JobRecord::Hot { job, .. }, Live::Waiting, _) => explain::could_not_start(job),
             _ => None,
         };
         let Facts {
@@ -87,7 +92,12 @@ impl App {
             submitted_by,
             actions,
         } = about;
-        let late_by = late_by(id, ended, &live);
+        let source = match &record {
+            JobRecord::Hot { job, .. } => job.source,
+            JobRecord::Finished { job, .. } => job.source,
+        };
+        let meant_for = self.meant_for(id, source).await?;
+        let late_by = late_by(meant_for, ended, &live);
         Ok(match record {
             JobRecord::Hot { job, input, attempts, requester: _ } => {
                 // The attempt that ran when the owner was asked may have ended since, and is on record then.
@@ -95,7 +105,10 @@ impl App {
                     matches!(&live, Live::Running { view, .. } if view.attempt != job.counters.next_attempt);
                 let live = if has_ended { Live::Waiting } else { live };
                 let late_by = match &live {
-                    Live::Waiting => waiting_late_by(&job, self.now()).or(late_by),
+                    Live::Waiting if has_run(&attempts) => waiting_late_by(&job, self.now()).or(late_by),
+                    Live::Waiting => {
+                        waiting_late_by(&job, self.now()).map(|late_by| late_by.max(self.now().since(meant_for)))
+                    }
                     Live::Running { .. } | Live::Unknown => late_by,
                 };
                 let explanation = match &live {
@@ -183,6 +196,16 @@ impl App {
                 output: output.and_then(raw_json),
             },
         })
+    }
+
+    /// What the lateness of a job counts from. A run of a schedule counts from its planned time plus jitter, as in the
+    /// schedule's record, also if it waited for the run before it or was caught up, and its job was made later.
+    async fn meant_for(&self, id: JobId, source: Option<Source>) -> Result<Timestamp> {
+        let Some(source) = source.filter(|source| source.at < id.due_at()) else { return Ok(id.due_at()) };
+        let before = Some(source.at + Span::from_micros(1));
+        let filter = OccurrenceFilter { from: Some(source.at), before, verdicts: Vec::new() };
+        let (rows, _) = self.0.store.occurrences(source.schedule, filter, None, Order::Ascending, 1).await?;
+        Ok(rows.iter().find(|row| row.job == Some(id)).map_or(id.due_at(), |row| row.slot))
     }
 
     async fn reruns(&self, id: JobId, record: &JobRecord) -> Result<Vec<Rerun>> {
@@ -283,15 +306,19 @@ pub(crate) fn waiting_late_by(job: &HotJob, now: Timestamp) -> Option<Span> {
     Some(now.since(job.due_since())).filter(|late_by| *late_by > STARTS_WITHIN)
 }
 
-/// How much later than it was scheduled the job started first. An attempt that was given back did not start.
-fn late_by(id: JobId, ended: &[AttemptRecord], live: &Live) -> Option<Span> {
+fn has_run(ended: &[AttemptRecord]) -> bool {
+    ended.iter().any(|attempt| attempt.ending != Ending::NotStarted)
+}
+
+/// How much later than `meant_for` the job started first. An attempt that was given back did not start.
+fn late_by(meant_for: Timestamp, ended: &[AttemptRecord], live: &Live) -> Option<Span> {
     let running = match live {
         Live::Running { view, .. } => Some(view.started_at),
         Live::Waiting | Live::Unknown => None,
     };
     let started = ended.iter().find(|attempt| attempt.ending != Ending::NotStarted);
     let started_at = started.map(|attempt| attempt.started_at).or(running)?;
-    Some(started_at.since(id.due_at())).filter(|late_by| *late_by > Span::ZERO)
+    Some(started_at.since(meant_for)).filter(|late_by| *late_by > Span::ZERO)
 }
 
 fn running_view(view: &LiveView, server: ServerId, known: &HashMap<WorkerId, SeenWorker>) -> Attempt {

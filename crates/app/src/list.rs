@@ -6,14 +6,16 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
+use futures_util::future::join_all;
 use punctual_api::{JobList, JobSummary, ListQuery, limits};
 use punctual_core::namespace::NamespaceId;
 use punctual_core::schedule::Source;
 use punctual_core::task::{Run, Task};
 use punctual_core::{AttemptNo, JobId, JobKey, JobState, ScheduleId, Span, TaskId, Timestamp};
-use punctual_store::{Filter, FinishedJob, HotJob, JobPages, Order, Page, Position, Tables};
+use punctual_store::{Filter, FinishedJob, HotJob, JobPages, JobRecord, Order, Page, Position, Tables};
 
 use crate::jobs::{task_ref, waiting_late_by};
+use crate::placement::job_waits_for;
 use crate::principal::By;
 use crate::principal::permission::ViewJobs;
 use crate::route::Live;
@@ -24,19 +26,17 @@ use crate::{App, AppError, Checked, Faults, Result, cursor, cut, parameters, val
 /// Running jobs that are looked at for one page: one read of some milliseconds.
 const RUNNING_EXAMINED_MAX: usize = 2 * limits::PAGE_LEN_MAX;
 
+/// Waiting retries of one page whose last attempts are read. Each is a read of its own.
+const LAST_REASONS_MAX: usize = 50;
+/// Of each of their reasons. The job shows all of it.
+const LAST_REASON_BYTES_MAX: usize = 200;
+
 enum Row {
     Hot(HotJob, JobState),
     Finished(FinishedJob),
 }
 
 impl Row {
-    fn id(&self) -> JobId {
-        match self {
-            Self::Hot(job, _) => job.key.id,
-            Self::Finished(job) => job.id,
-        }
-    }
-
     fn schedule(&self) -> Option<ScheduleId> {
         match self {
             Self::Hot(job, _) => job.source.map(|source| source.schedule),
@@ -55,6 +55,31 @@ impl Row {
     /// Whether it is due and has not started.
     fn waits(&self, now: Timestamp) -> bool {
         matches!(self, Self::Hot(job, JobState::Scheduled) if job.key.due_at <= now)
+    }
+
+    fn id(&self) -> JobId {
+        match self {
+            Self::Hot(job, _) => job.key.id,
+            Self::Finished(job) => job.id,
+        }
+    }
+
+    /// Its id, if it waits for its next try and workers did not give it back since the last one.
+    fn retries(&self) -> Option<JobId> {
+        match self {
+            Self::Hot(job, JobState::Scheduled) if job.given_back().is_none() && job.counters.next_attempt.0 > 1 => {
+                Some(job.key.id)
+            }
+            Self::Hot(..) | Self::Finished(_) => None,
+        }
+    }
+
+    /// `of_task` is what due jobs of its task wait for.
+    fn waiting_for(&self, of_task: Option<&String>, now: Timestamp) -> Option<String> {
+        match self {
+            Self::Hot(job, JobState::Scheduled) => job_waits_for(job, of_task.filter(|_| self.waits(now)).cloned()),
+            Self::Hot(..) | Self::Finished(_) => None,
+        }
     }
 
     /// How long it has been due, if it has not started.
@@ -209,16 +234,35 @@ impl App {
         Ok((Page { rows: jobs, next }, !unknown.is_empty()))
     }
 
+    /// Why the last attempts of jobs failed that wait for their next. Of those beyond [`LAST_REASONS_MAX`], the list says only
+    /// that they are retried.
+    async fn last_reasons(&self, jobs: impl Iterator<Item = JobId>) -> Result<BTreeMap<JobId, String>> {
+        let jobs = jobs.take(LAST_REASONS_MAX).map(|id| async move { (id, self.0.store.job(id).await) });
+        let mut reasons = BTreeMap::new();
+        for (id, record) in join_all(jobs).await {
+            if let Some(JobRecord::Hot { attempts, .. }) = record?
+                && let Some(reason) = attempts.last().and_then(|last| last.reason.as_deref())
+            {
+                let end = reason.floor_char_boundary(LAST_REASON_BYTES_MAX);
+                let more = if end < reason.len() { " …" } else { "" };
+                reasons.insert(id, format!("{}{more}", &reason[..end]));
+            }
+        }
+        Ok(reasons)
+    }
+
     async fn summarize(&self, page: Page<Row>) -> Result<JobList> {
         let tasks = self.tasks_by_id(page.rows.iter().map(Row::task)).await?;
         let titles = self.titles(tasks.values().map(|task| &**task), page.rows.iter().filter_map(Row::schedule)).await;
         let now = self.now();
         let waiting = page.rows.iter().filter(|row| row.waits(now)).filter_map(|row| tasks.get(&row.task()));
         let reasons = self.waiting_reasons(waiting).await;
+        let last_reasons = self.last_reasons(page.rows.iter().filter_map(Row::retries)).await?;
         let summarize = |row: Row| {
             let known = tasks.get(&row.task()).map(|task| &**task);
+            let last_reason = last_reasons.get(&row.id()).cloned();
             let (task, title) = (task_ref(row.task(), known), titles.of(row.titled(known)));
-            let waiting_for = reasons.get(&row.task()).filter(|_| row.waits(now)).cloned();
+            let waiting_for = row.waiting_for(reasons.get(&row.task()), now);
             let late_by = row.late_by(now);
             let schedule = |source: Source| job_schedule(source, &titles);
             match row {
@@ -236,7 +280,7 @@ impl App {
                     finished_at: None,
                     attempt_count: job.counters.next_attempt.0 - u32::from(state == JobState::Scheduled),
                     // Why it has not started, if workers gave it back; one that is tried again may be given back again.
-                    reason: job.give_backs.and_then(|all| Some(all.last?.reason)),
+                    reason: job.give_backs.and_then(|all| Some(all.last?.reason)).or(last_reason),
                     schedule: job.source.map(schedule),
                     tracing_id: job.tracing_id,
                 },

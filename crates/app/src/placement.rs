@@ -11,12 +11,13 @@ use punctual_core::run::{Binary, Network};
 use punctual_core::shard::event::WorkerSpec;
 use punctual_core::task::{Run, Task, TaskSpec, default_queue};
 use punctual_core::{NamespaceId, TaskId};
+use punctual_store::HotJob;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::cluster::Place;
 use crate::secrets::plain_credentials;
-use crate::{App, WorkerProgram};
+use crate::{App, WorkerProgram, explain};
 
 /// What other servers said of their workers is believed for this long.
 const BELIEVED: Duration = Duration::from_secs(1);
@@ -127,6 +128,14 @@ pub(crate) fn waits_for(spec: &TaskSpec, workers: &[WorkerSpec], program: Worker
 
 fn busy() -> String {
     "the workers that can run it are busy".to_owned()
+}
+
+/// What a job waits for, given what its task waits for: that workers could not start it says more than that they are busy.
+pub(crate) fn job_waits_for(job: &HotJob, of_task: Option<String>) -> Option<String> {
+    match of_task {
+        Some(lack) if lack != busy() => Some(lack),
+        busy => explain::could_not_start(job).or(busy),
+    }
 }
 
 fn does(run: &Run) -> String {
@@ -312,11 +321,12 @@ pub(crate) fn no_worker(detail: String) -> Warning {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_core::Timestamp;
+    use punctual_core::give_backs::{GiveBacks, TakenBack};
     use punctual_core::id::ArtifactId;
     use punctual_core::namespace::ServedNamespaces;
     use punctual_core::run::Command;
-    use punctual_core::task::Handler;
+    use punctual_core::task::{Handler, Priority};
+    use punctual_core::{Counters, JobId, JobKey, ShardId, Timestamp};
 
     fn worker(queue: &str, capability: &str, labels: &[(&str, &str)]) -> WorkerSpec {
         WorkerSpec {
@@ -335,6 +345,32 @@ mod tests {
         let workers = [theirs.clone(), all.clone()];
         assert_eq!(of_tenant(NamespaceId(1), &workers), std::slice::from_ref(&all));
         assert_eq!(of_tenant(NamespaceId(2), &workers), [theirs, all]);
+    }
+
+    #[test]
+    fn a_job_that_workers_could_not_start_says_so_unless_they_lack_something() {
+        let due_at = Timestamp::EPOCH;
+        let reason = "cannot fetch the program: the storage answered 404";
+        let mut job = HotJob {
+            key: JobKey { due_at, id: JobId::new(due_at, ShardId(0), 1) },
+            namespace: NamespaceId::DEFAULT,
+            task: TaskId::new(due_at, 1),
+            priority: Priority::default(),
+            counters: Counters::NEW,
+            submitted_at: due_at,
+            tracing_id: None,
+            source: None,
+            give_backs: None,
+            cancel_requested: false,
+        };
+        let lack = "no worker is connected".to_owned();
+        assert_eq!(job_waits_for(&job, Some(busy())), Some(busy()));
+        assert_eq!(job_waits_for(&job, None), None);
+        job.give_backs = Some(Box::new(GiveBacks::after(None, TakenBack::GivenBack, due_at, reason)));
+        let told = format!("workers could not start it, last because: {reason}");
+        assert_eq!(job_waits_for(&job, None).as_deref(), Some(&*told));
+        assert_eq!(job_waits_for(&job, Some(busy())).as_deref(), Some(&*told));
+        assert_eq!(job_waits_for(&job, Some(lack.clone())), Some(lack));
     }
 
     #[test]

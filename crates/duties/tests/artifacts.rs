@@ -135,6 +135,22 @@ async fn an_upload_may_be_made_in_its_time_and_not_after_it() {
 }
 
 #[tokio::test]
+async fn a_file_that_was_lost_in_the_storage_is_taken_again() {
+    let world = World::new().await;
+    let bytes = program(1);
+    let id = world.push(1).await;
+    assert_eq!(world.declare(&bytes).await, (id, None));
+    world.blobs.delete(&Key::new(format!("artifacts/{id}")).unwrap()).await.unwrap();
+    assert_eq!(world.app.artifact(&by(&world.app), id).await.unwrap().state, "pending");
+    let (same, url) = world.declare(&bytes).await;
+    assert_eq!(same, id);
+    world.send(id, &url.expect("it is wanted again"), &bytes).await.unwrap();
+    assert_eq!(world.files(), [id.to_string()]);
+    assert_eq!(world.app.artifact(&by(&world.app), id).await.unwrap().state, "ready");
+    assert_eq!(world.declare(&bytes).await, (id, None));
+}
+
+#[tokio::test]
 async fn declarations_whose_time_is_over_go_unless_a_task_waits() {
     let world = World::new().await;
     let (_, _) = world.declare(&program(1)).await;

@@ -220,7 +220,11 @@ fn exit(status: Status, flooded: bool, left: ResultFound) -> Exit {
         ResultFound::Result(result) => (Some(result), false),
         ResultFound::TooMuch => (None, true),
     };
-    let hit = (flooded || too_much).then_some(LimitHit::Output);
+    let hit = match (flooded, too_much) {
+        (true, _) => Some(LimitHit::Output),
+        (false, true) => Some(LimitHit::Result),
+        (false, false) => None,
+    };
     Exit { status, hit, peak_memory_bytes: 0, cpu: Duration::ZERO, wall: Duration::ZERO, result }
 }
 

@@ -179,6 +179,9 @@ pub(crate) struct TrustedUsers {
     others: Vec<u32>,
 }
 
+/// What to do about a listener that is not trusted. Commands show it as the hint, and worker logs with the reason.
+pub(crate) const NAME_ITS_USER: &str = "if that is the server, name its user with --server-user";
+
 impl TrustedUsers {
     /// This user and root alone.
     pub(crate) const OWN: Self = Self { others: Vec::new() };
@@ -208,8 +211,7 @@ impl TrustedUsers {
             SocketUser::Own | SocketUser::Root | SocketUser::Unknown => None,
             SocketUser::Other(uid) if self.others.contains(&uid) => None,
             SocketUser::Other(uid) => Some(format!(
-                "the user with the id {uid} listens at {address}, and not this user or root; if that is the server, name \
-                 its user with --server-user"
+                "the user with the id {uid} listens at {address}, and not this user or root; {NAME_ITS_USER}"
             )),
         }
     }

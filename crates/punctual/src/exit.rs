@@ -8,6 +8,8 @@ use punctual_client::ClientError;
 use punctual_worker::WorkerError;
 use serde::Serialize;
 
+use crate::access::NAME_ITS_USER;
+
 macro_rules! exits {
     ($($variant:ident $code:literal $meaning:literal;)*) => {
         /// How a command ended.
@@ -43,7 +45,7 @@ exits! {
     Pending 8 "an awaited job is still pending (`wait --no-wait`)";
     Partial 9 "a part was left out, and the rest was done (`import crontab --keep-going`)";
     Timeout 124 "a time limit was reached: `run --wait-timeout`, `wait --timeout`, or the timeout of a program that `run FILE` ran";
-    NotRun 125 "`run FILE`: the program was not run, or how it ended is not known";
+    NotRun 125 "`run FILE`: the program was not run, how it ended is not known, or it exited with 0 and its attempt failed, as when its output is too long";
     Interrupted 130 "interrupted with Ctrl-C";
 }
 
@@ -177,8 +179,8 @@ impl Report {
             ClientError::UntrustedListener { .. } => Self::of(
                 Exit::NotAllowed,
                 "untrusted_listener",
-                format!("{error:#}"),
-                "if that is the server, name its user with --server-user",
+                format!("{error:#}").replace(&format!("; {NAME_ITS_USER}"), ""),
+                NAME_ITS_USER,
             ),
             ClientError::Setup(_) | ClientError::NoEntropy(_) => {
                 Self::of(Exit::Error, "error", format!("{error:#}"), "")

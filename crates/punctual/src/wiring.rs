@@ -278,23 +278,25 @@ pub(crate) async fn safe_launcher(sandbox: &SandboxSettings) -> anyhow::Result<O
         }
     };
     let level = launcher.level();
+    let lacks = level.lacks(&sandbox.required);
     for sentence in level.sentences() {
-        tracing::info!("sandbox: {sentence}");
+        // A refusal below names what is lacking itself.
+        if lacks.is_empty() || sandbox.is_named {
+            tracing::info!("sandbox: {sentence}");
+        } else {
+            tracing::warn!("sandbox: {sentence}");
+        }
     }
     if !Protection::FLOOR.iter().all(|protection| level.has(*protection)) {
         tracing::warn!("the sandbox is not safe here: this worker takes no binaries; see punctual doctor");
         return Ok(None);
     }
-    let lacks = level.lacks(&sandbox.required);
     if lacks.is_empty() {
         return Ok(Some(launcher));
     }
     if sandbox.is_named {
         let message = format!("the sandbox is weaker here than sandbox_require demands: {}", lacks.join("; "));
         return Err(failed(message, "do what it says, or require less with --sandbox-require"));
-    }
-    for sentence in lacks {
-        tracing::warn!("sandbox: {sentence}");
     }
     tracing::warn!(
         "this worker takes no binaries: not all limits of programs can be enforced here; \

@@ -14,7 +14,7 @@ pub enum Output {
 pub struct Exit {
     pub status: Status,
     /// The limit that was reached. A program may reach one and go on: a fork that was refused
-    /// does not end it. [`LimitHit::Output`] always does.
+    /// does not end it. [`LimitHit::Output`] and [`LimitHit::Result`] always do.
     pub hit: Option<LimitHit>,
     pub peak_memory_bytes: u64,
     pub cpu: Duration,
@@ -37,8 +37,10 @@ pub enum LimitHit {
     Oom,
     /// A process or thread was refused.
     Pids,
-    /// Too much on stdout and stderr, or a result of more than 1 MiB.
+    /// Too much on stdout and stderr.
     Output,
+    /// A result of more than 1 MiB.
+    Result,
     /// `/tmp` was full when the program ended, or a file outgrew it.
     Disk,
 }
@@ -49,7 +51,7 @@ impl LimitHit {
         match self {
             Self::Oom => "oom",
             Self::Pids => "pids",
-            Self::Output => "output",
+            Self::Output | Self::Result => "output",
             Self::Disk => "disk",
         }
     }

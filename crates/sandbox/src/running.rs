@@ -92,7 +92,11 @@ fn exit(word: Option<Packet>, flooded: bool) -> Exit {
     };
     Exit {
         status: status(&ended),
-        hit: if flooded || too_much { Some(LimitHit::Output) } else { limit_hit(&ended) },
+        hit: match (flooded, too_much) {
+            (true, _) => Some(LimitHit::Output),
+            (false, true) => Some(LimitHit::Result),
+            (false, false) => limit_hit(&ended),
+        },
         peak_memory_bytes: ended.peak_memory_bytes,
         cpu: ended.cpu,
         wall: ended.wall,

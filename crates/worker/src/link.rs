@@ -134,6 +134,8 @@ pub(crate) struct ServerLink {
 pub(crate) enum SessionEnd {
     /// The server never answered on the stream.
     NotOpened(String),
+    /// The server answered, and does not let this worker in.
+    Refused(String),
     /// Another link leads to the same server.
     Alias,
     /// Closed by the server, because it stops or wants another hello.
@@ -176,7 +178,11 @@ impl ServerLink {
                     tracing::warn!("cannot reach {server}: {reason}. Retrying");
                     said_unreachable = true;
                 }
-                SessionEnd::NotOpened(reason) => {
+                SessionEnd::Refused(reason) if !said_unreachable => {
+                    tracing::warn!("{server} refused this worker: {reason}. Retrying");
+                    said_unreachable = true;
+                }
+                SessionEnd::NotOpened(reason) | SessionEnd::Refused(reason) => {
                     tracing::debug!(%server, %reason, "still cannot reach the server");
                 }
             }

@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use punctual_proto::MESSAGE_BYTES_MAX;
 use punctual_proto::worker as wire;
 use tokio::sync::oneshot;
-use tonic::{Status, Streaming};
+use tonic::{Code, Status, Streaming};
 
 use crate::dial::trouble;
 use crate::held::{HelloContent, IsAlias};
@@ -84,7 +84,7 @@ impl ServerLink {
         let (held, link) = (&self.server.held, self.server.link);
         let (introduce, introduction) = oneshot::channel();
         let outgoing = messages(held.clone(), link, introduction);
-        let opened = client.work(outgoing).await.map_err(|status| not_opened(describe(&status)))?;
+        let opened = client.work(outgoing).await.map_err(|status| turned_away(&status))?;
         let mut inbound = opened.into_inner();
         let greeting = read_greeting(next(&mut inbound).await?).map_err(|reason| not_opened(reason.to_owned()))?;
         let HelloContent { session, credit, held: held_refs } =
@@ -145,7 +145,16 @@ async fn next(inbound: &mut Inbound) -> Result<wire::ServerMessage, SessionEnd> 
     match inbound.message().await {
         Ok(Some(message)) => Ok(message),
         Ok(None) => Err(SessionEnd::NotOpened("the server closed the stream".to_owned())),
-        Err(status) => Err(SessionEnd::NotOpened(describe(&status))),
+        Err(status) => Err(turned_away(&status)),
+    }
+}
+
+/// Why a stream was not opened. A server that answers has been reached.
+fn turned_away(status: &Status) -> SessionEnd {
+    let reason = describe(status);
+    match status.code() {
+        Code::Unauthenticated | Code::PermissionDenied | Code::InvalidArgument => SessionEnd::Refused(reason),
+        _ => SessionEnd::NotOpened(reason),
     }
 }
 
@@ -173,6 +182,14 @@ pub(crate) fn describe(status: &Status) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_that_says_no_has_been_reached() {
+        for status in [Status::unauthenticated("no token"), Status::invalid_argument("name: is too long")] {
+            assert!(matches!(turned_away(&status), SessionEnd::Refused(reason) if reason == status.message()));
+        }
+        assert!(matches!(turned_away(&Status::unavailable("it stops")), SessionEnd::NotOpened(_)));
+    }
 
     #[test]
     fn a_refusal_is_told_in_the_words_of_the_server() {

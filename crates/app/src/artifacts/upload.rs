@@ -26,7 +26,7 @@ const UPLOAD_WITHIN: Duration = Duration::from_secs(3600);
 pub type Sent = std::result::Result<Bytes, ()>;
 
 impl App {
-    /// Takes the file of a pending artifact: checks it while it is written, and keeps it only if
+    /// Takes the file of an artifact that is pending or whose file was lost: checks it while it is written, and keeps it only if
     /// it is what was declared. `length` is what the client said that it will send.
     pub async fn upload_artifact(
         &self,
@@ -39,6 +39,7 @@ impl App {
         let artifact = self.read_artifact(id).await?;
         match &artifact.state {
             ArtifactState::Pending { .. } => {}
+            ArtifactState::Ready { .. } if self.is_lost(&artifact).await => {}
             ArtifactState::Ready { .. } => {
                 let error = AppError::new(ErrorKind::ArtifactReady, format!("the file of {id} has arrived already"));
                 return Err(error.hint("nothing needs to be uploaded"));

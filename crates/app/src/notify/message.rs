@@ -15,7 +15,7 @@ use punctual_store::{JobRecord, SeenWorker};
 use super::event::{Counts, Event, EventKind};
 use super::outages::read_each;
 use super::rule::OVERDUE_MAX;
-use super::waiting::{Waiting, in_order};
+use super::waiting::{SAMPLES_MAX, Waiting, in_order};
 use super::{read_schedule_spec, render};
 use crate::schedules::zone;
 use crate::title::Titles;
@@ -139,7 +139,7 @@ impl App {
 }
 
 impl Facts {
-    /// A task without a name is called by the schedule of its events, if they are of one, or by what it runs.
+    /// A task without a name is called by the schedules of its events, if they are of schedules, or by what it runs.
     fn name_of(&self, id: Option<TaskId>, events: &[Event]) -> String {
         let task = id.and_then(|id| self.tasks.get(&id));
         if let Some(name) = task.and_then(|task| task.name.clone()) {
@@ -147,12 +147,17 @@ impl Facts {
         }
         let of_task = events.iter().filter(|event| event.task == id);
         let schedules: BTreeSet<Option<ScheduleId>> = of_task.map(|event| Some(event.planned?.0)).collect();
-        let mut schedules = schedules.into_iter();
-        match (schedules.next().flatten(), schedules.next(), task, id) {
-            (Some(only), None, _, _) => self.schedule_name(only),
-            (_, _, Some(task), _) => self.titles.of_task(task),
-            (_, _, None, Some(id)) => id.to_string(),
-            (_, _, None, None) => "an unknown task".to_owned(),
+        let named: Option<Vec<String>> = schedules.into_iter().map(|id| Some(self.schedule_name(id?))).collect();
+        let mut named = named.unwrap_or_default();
+        named.sort();
+        // Beyond so many samples there may be more schedules than are known here.
+        let at_least = if events.len() >= SAMPLES_MAX { "at least " } else { "" };
+        match (&named[..], task, id) {
+            ([only], _, _) => only.clone(),
+            ([first, others @ ..], _, _) => format!("{first} and {at_least}{} more", others.len()),
+            ([], Some(task), _) => self.titles.of_task(task),
+            ([], None, Some(id)) => id.to_string(),
+            ([], None, None) => "an unknown task".to_owned(),
         }
     }
 
@@ -231,4 +236,41 @@ fn one_line(reason: &str) -> String {
 
 fn words(counts: &Counts) -> BTreeMap<String, u64> {
     in_order(counts).map(|(kind, count)| (kind.as_str().to_owned(), count)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_core::ShardId;
+
+    use super::*;
+
+    #[test]
+    fn a_task_without_a_name_is_called_by_its_schedules() {
+        let at = Timestamp::EPOCH;
+        let task = TaskId::new(at, 1);
+        let id = |n: u64| ScheduleId::new(at, ShardId(0), n);
+        let names = [(1, "alpha"), (2, "gamma"), (3, "beta")];
+        let facts = Facts {
+            tasks: HashMap::new(),
+            schedules: BTreeMap::new(),
+            jobs: BTreeMap::new(),
+            named: names.map(|(n, name)| (id(n), name.to_owned())).into(),
+            titles: Titles::default(),
+            workers: HashMap::new(),
+        };
+        let event = |planned: Option<u64>| Event {
+            kind: EventKind::Missed,
+            at,
+            task: Some(task),
+            job: None,
+            planned: planned.map(|n| (id(n), at)),
+            count: 3,
+            lateness: None,
+            is_waiting: false,
+        };
+        let name_of = |events: &[Event]| facts.name_of(Some(task), events);
+        assert_eq!(name_of(&[event(Some(2))]), "gamma");
+        assert_eq!(name_of(&[1, 2, 3].map(|n| event(Some(n)))), "alpha and 2 more");
+        assert_eq!(name_of(&[event(Some(1)), event(None)]), task.to_string());
+    }
 }

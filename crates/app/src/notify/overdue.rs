@@ -119,6 +119,7 @@ impl App {
             };
             let titled = Titled { id: job.task, task, source: job.source, tracing_id: job.tracing_id.as_deref() };
             shown.push(OverdueJob {
+                could_not_start: explain::could_not_start(&job),
                 job: job.key.id,
                 task: titles.of(titled),
                 queue: task_ref(job.task, task).queue,

@@ -32,7 +32,12 @@ pub(super) fn occurrence(row: &OccurrenceRow, waits: Option<Timestamp>) -> Strin
             Some(now) => fired_and_waiting(row, now),
             None => fired(row),
         },
-        Verdict::Queued => "waits for the run before it to end".to_owned(),
+        Verdict::Queued => match waits {
+            Some(now) if now.since(row.slot) > ON_TIME => {
+                format!("waits since {} for the run before it to end", row.slot)
+            }
+            _ => "waits for the run before it to end".to_owned(),
+        },
         Verdict::SkippedOverlap => format!("did not run: {}", because("a run before it had not ended")),
         Verdict::SkippedPaused => format!("did not run: {}", because("the schedule was paused")),
         Verdict::SkippedCalendar => format!("did not run: {}", because("a calendar closes its date")),

@@ -51,15 +51,16 @@ impl App {
         let waiting = self.waiting_runs(by.namespace(), &rows, now).await?;
         // The ledger is told of a late start when there is one.
         let late_after = late_after.unwrap_or(self.0.settings.missed_after);
-        for row in rows.iter_mut().filter(|row| row.job.is_some_and(|job| waiting.contains(&job))) {
+        let waits =
+            |row: &OccurrenceRow| row.verdict == Verdict::Queued || row.job.is_some_and(|job| waiting.contains(&job));
+        for row in rows.iter_mut().filter(|row| waits(row)) {
             row.marks = row.marks.with_if(Marks::LATE, now.since(row.slot) > late_after);
         }
         let mut backfilled = self.backfilled(id, rows.iter().map(|row| row.at).collect()).await?;
         let mut left_out = self.left_out(schedule.as_ref(), &rows).await?;
         let occurrences = rows.iter().map(|row| {
             let left_out = left_out.remove(&row.at).unwrap_or_default();
-            let waits = row.job.is_some_and(|job| waiting.contains(&job)).then_some(now);
-            let shown = view(row, &zone, waits);
+            let shown = view(row, &zone, waits(row).then_some(now));
             OccurrenceView {
                 explanation: shown.explanation + &left_out::explain(&left_out, shown.merged, &shown.local),
                 left_out,
@@ -121,7 +122,8 @@ fn view(row: &OccurrenceRow, zone: &TimeZone, waits: Option<Timestamp>) -> Occur
         verdict: row.verdict.as_str().to_owned(),
         explanation: explain::occurrence(row, waits),
         decided_at: row.decided_at,
-        late_by: Some(late_by).filter(|late_by| row.verdict == Verdict::Fired && *late_by > Span::ZERO),
+        late_by: Some(late_by)
+            .filter(|late_by| matches!(row.verdict, Verdict::Fired | Verdict::Queued) && *late_by > Span::ZERO),
         job: row.job,
         requested_by: row.requested_by.clone(),
         marks: marks(row),

@@ -11,12 +11,15 @@ use bytes::Bytes;
 use punctual_core::Span;
 use punctual_core::attempt::{Failure, FailureClass, Last, Outcome, Ran};
 use punctual_core::run::Limits;
+use punctual_core::size::ByteSize;
 use punctual_sandbox::{Exit, LimitHit, Status};
 
 use crate::Call;
 
 const TRY_LATER: i32 = 75;
 const FAILED_FOR_GOOD: i32 = 100;
+/// What servers keep of an output. A result that is longer than a sandbox passes on is longer than this.
+const OUTPUT_KEPT: u64 = 256 << 10;
 
 /// What the worker requested of the program before it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,9 +59,9 @@ pub(crate) fn outcome(exit: Exit, ordered: Option<EndOrder>, limits: &Limits, ca
 }
 
 /// The limit that fails the attempt, if any. A program that reached a limit and still succeeded is not failed, except
-/// for the output limit, because part of the output is missing.
+/// for the limits of its output, because part of the output is missing.
 fn ends_it(exit: &Exit) -> Option<LimitHit> {
-    exit.hit.filter(|hit| *hit == LimitHit::Output || exit.status != Status::Code(0))
+    exit.hit.filter(|hit| matches!(hit, LimitHit::Output | LimitHit::Result) || exit.status != Status::Code(0))
 }
 
 fn over_limit(hit: LimitHit, limits: &Limits) -> String {
@@ -66,6 +69,9 @@ fn over_limit(hit: LimitHit, limits: &Limits) -> String {
         LimitHit::Oom => format!("oom: it used more than {} of memory", limits.memory),
         LimitHit::Pids => format!("pids: it started more than {} processes and threads", limits.pids),
         LimitHit::Output => format!("output: it printed more than {}", limits.output),
+        LimitHit::Result => {
+            format!("output: it wrote more than {} to PUNCTUAL_OUTPUT", ByteSize::bytes(OUTPUT_KEPT))
+        }
         LimitHit::Disk => format!("disk: it wrote more than {} to /tmp", limits.disk),
     }
 }

@@ -149,6 +149,15 @@ async fn what_is_printed_late_is_in_the_log() {
 }
 
 #[tokio::test]
+async fn an_output_file_that_is_too_long_is_not_called_printed() {
+    let (ended, _) = run_line("head -c 3000000 /dev/zero | tr '\\0' a > $PUNCTUAL_OUTPUT").await;
+    let failure = failure(&ended);
+    assert_eq!((failure.class, details(&ended).limit.as_deref()), (FailureClass::Limit, Some("output")));
+    assert_eq!(failure.reason, "output: it wrote more than 256KiB to PUNCTUAL_OUTPUT");
+    assert_eq!(details(&ended).exit_code, Some(0));
+}
+
+#[tokio::test]
 async fn a_flood_ends_the_command_and_does_not_fill_the_memory() {
     let resident_kib = || -> u64 {
         let status = std::fs::read_to_string("/proc/self/status").unwrap();

@@ -73,12 +73,21 @@ fn more(job: &Job, out: &Output) -> Vec<String> {
     }
     if let Some(definition) = &job.definition {
         let spec = &definition.spec;
-        let what = view::one_line(&view::run_summary(&spec.run));
+        let mut what = view::one_line(&view::run_summary(&spec.run));
+        // A one-off program that no schedule runs is called by its file.
+        if let (Some(id), None, None, false) =
+            (spec.run.artifact(), &job.task.name, &job.schedule, job.title.is_empty())
+        {
+            what = what.replacen(&id.to_string(), &format!("{} ({id})", view::one_line(&job.title)), 1);
+        }
         lines.push(format!("Definition: {} {what}, timeout {}.", spec.run.kind(), spec.timeout));
     }
     if let Some(RetryCount { used, max }) = job.retries {
         let lost = match job.node_retries {
-            Some(RetryCount { used, max }) if used > 0 => format!("; after lost workers, {used} of {max}"),
+            Some(lost @ RetryCount { used, .. }) if used > 0 => {
+                let delivery = job.definition.as_ref().map(|definition| definition.spec.delivery).unwrap_or_default();
+                format!("; worker lost: {}", view::lost_words(lost, delivery))
+            }
             _ => String::new(),
         };
         lines.push(format!("Retries: {used} of {max} used{lost}."));

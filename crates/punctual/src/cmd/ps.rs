@@ -1,13 +1,13 @@
 //! `punctual ps` and `punctual job list`.
 
 use clap::Args;
-use punctual_api::{JobSummary, ListQuery};
-use punctual_client::{Client, Ended, Listed};
+use punctual_api::{ErrorKind, JobSummary, ListQuery};
+use punctual_client::{Client, ClientError, Ended, Listed};
 use punctual_core::{JobState, Span, Timestamp};
 
 use super::Context;
 use crate::clock::now;
-use crate::exit::Exit;
+use crate::exit::{Exit, Refusal};
 use crate::field_flags::{self, in_flags};
 use crate::output::{Format, counted};
 use crate::screen::{self, Look};
@@ -118,8 +118,21 @@ impl Hidden {
 }
 
 async fn fetch(filter: &Filter, client: &Client) -> anyhow::Result<Listed> {
-    let listed = client.first_jobs(&filter.query(), filter.limit.into()).await;
-    Ok(listed.map_err(|error| in_flags(error, field_flags::OF_LISTS))?)
+    match client.first_jobs(&filter.query(), filter.limit.into()).await {
+        Ok(listed) => Ok(listed),
+        Err(error) => Err(or_schedule(in_flags(error, field_flags::OF_LISTS), filter.task.as_deref(), client).await),
+    }
+}
+
+/// Whoever takes the name of a schedule for that of a task is told where its jobs are: lists show both in one column.
+async fn or_schedule(error: ClientError, task: Option<&str>, client: &Client) -> anyhow::Error {
+    let Some(name) = task.filter(|_| error.kind() == Some(ErrorKind::TaskNotFound)) else { return error.into() };
+    if client.schedule(name).await.is_err() {
+        return error.into();
+    }
+    let message = format!("there is no task named {name}, but a schedule");
+    let hint = format!("`punctual schedule history {name}` lists its runs with their jobs");
+    Refusal { exit: Exit::NotFound, message, hint }.into()
 }
 
 pub(crate) async fn list(filter: &Filter, context: &Context) -> anyhow::Result<Exit> {

@@ -136,7 +136,13 @@ pub(crate) async fn run(args: RunArgs, context: &Context) -> anyhow::Result<Exit
     let submitted = submit(&client, &request, args.idempotency_key.as_deref()).await;
     let submitted = match submitted {
         Ok(submitted) => submitted,
-        Err(error) => return Err(or_near(or_file(error, args.task.as_deref()), args.task.as_deref(), &client).await),
+        Err(error) => {
+            let error = match error.downcast::<ClientError>() {
+                Ok(error) => args.spec.in_typed(error).into(),
+                Err(error) => error,
+            };
+            return Err(or_near(or_file(error, args.task.as_deref()), args.task.as_deref(), &client).await);
+        }
     };
     warn(&submitted.warnings);
     if args.follows() || args.wait {
@@ -244,7 +250,8 @@ async fn follow(
     Ok(Some(job))
 }
 
-/// How the program of the last attempt exited. A time limit and failures of ours have codes that programs leave alone.
+/// How the program of the last attempt exited. A time limit and failures of ours have codes that programs leave alone; so
+/// has a program that exited with 0 and whose attempt failed, as when its output is too long.
 fn of_program(job: &Job) -> Exit {
     const SIGNALLED: i32 = 128;
     if of_state(&job.state) == Exit::Ok {

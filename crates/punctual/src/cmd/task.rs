@@ -162,7 +162,8 @@ async fn apply(args: &ApplyArgs, client: &Client, out: &Output) -> anyhow::Resul
     let when = IfMatch::of_revision(args.if_revision);
     // A place in a file is best named as a place.
     let flags = if args.file.is_some() { field_flags::OF_NAMES } else { field_flags::OF_TASKS };
-    let task = client.apply_task(&name, &spec, when).await.map_err(|error| in_flags(error, flags))?;
+    let task =
+        client.apply_task(&name, &spec, when).await.map_err(|error| args.spec.in_typed(in_flags(error, flags)))?;
     match out.format {
         Format::Json | Format::Jsonl => return out.json(&task),
         Format::Name => return out.line(&task.name),

@@ -1,15 +1,15 @@
 //! `punctual worker`.
 
 use clap::{Args, Subcommand};
-use punctual_api::{WorkerQuery, WorkerView};
-use punctual_core::EnrolmentId;
+use punctual_api::{WorkerQuery, WorkerView, limits};
+use punctual_core::{EnrolmentId, characters};
 use punctual_exec::Account;
 
 use super::Context;
 use super::worker_tokens::{self, EnrolmentArgs, TokenVerb};
 use crate::access::TrustedUsers;
 use crate::config::{Origin, WorkerFlags, WorkerSettings};
-use crate::exit::Exit;
+use crate::exit::{Exit, usage};
 use crate::folders::make_data_dir;
 use crate::join;
 use crate::signals::{Stop, Until};
@@ -77,6 +77,7 @@ pub(crate) async fn run(args: WorkerArgs, context: &Context) -> anyhow::Result<E
         Some(WorkerVerb::Revoke { ids }) => return worker_tokens::revoke(ids, context).await,
         None => {}
     }
+    args.name.as_deref().map_or(Ok(()), check_name)?;
     context.start_logging("info")?;
     // A wrong address is told at once; a server that is not there yet is waited for.
     let client = context.client()?;
@@ -99,11 +100,23 @@ pub(crate) async fn run(args: WorkerArgs, context: &Context) -> anyhow::Result<E
         settings.queues.clear();
     }
     let (token, plain_http) = (context.token_source()?, context.plain_http()?);
-    let name = args.name.unwrap_or_else(host_name);
+    let name = args.name.clone().unwrap_or_else(host_name);
     let trusted_users = TrustedUsers::new(&context.config)?;
     let options = WorkerOptions { servers, name, settings, token, trusted_users, plain_http, authorities, join };
     wiring::run_worker(options, stop.requested()).await?;
     Ok(Exit::Ok)
+}
+
+/// Servers refuse such a name, and a worker would go on to ask them for ever.
+fn check_name(name: &str) -> anyhow::Result<()> {
+    let hint = "give it a short name, such as build-7";
+    if name.chars().count() > limits::LABEL_CHARS_MAX {
+        return Err(usage(format!("--name must be at most {} characters", limits::LABEL_CHARS_MAX), hint));
+    }
+    match characters::misleading(name) {
+        Some(character) => Err(usage(format!("--name must not contain {}", characters::named(character)), hint)),
+        None => Ok(()),
+    }
 }
 
 /// What a worker says at its start.
@@ -119,4 +132,17 @@ async fn list(all: bool, context: &Context) -> anyhow::Result<Exit> {
         context.out.hint("No worker is connected. Start one: punctual worker");
     }
     Ok(Exit::Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_servers_refuse_is_refused_at_once() {
+        assert!(check_name("build-7").is_ok());
+        let said = |name: &str| check_name(name).unwrap_err().to_string();
+        assert!(said("w\u{202e}").contains("must not contain U+202E"), "{}", said("w\u{202e}"));
+        assert!(said(&"w".repeat(300)).contains("at most 256 characters"), "{}", said(&"w".repeat(300)));
+    }
 }

@@ -10,6 +10,7 @@ use std::path::Path;
 
 use clap::Args;
 use punctual_api::not_json;
+use punctual_client::ClientError;
 use punctual_core::Span;
 use punctual_core::attempt::FailureClass;
 use punctual_core::retry::FailureClasses;
@@ -146,6 +147,21 @@ impl SpecFlags {
         texts.into_iter().any(Option::is_some) || !email.is_empty()
     }
 
+    /// Names the flag that was typed for an address in place of `--http`, of which the others are short forms.
+    pub(crate) fn in_typed(&self, mut error: ClientError) -> ClientError {
+        let typed = match (&self.ping, &self.webhook) {
+            (Some(_), _) => "--ping",
+            (None, Some(_)) => "--webhook",
+            (None, None) => return error,
+        };
+        if let ClientError::Problem(problem) = &mut error {
+            for field in problem.errors.iter_mut().filter(|field| field.pointer == "--http") {
+                typed.clone_into(&mut field.pointer);
+            }
+        }
+        error
+    }
+
     /// The task that the flags describe; `None` when they do not say what to run.
     pub(crate) fn spec(&self, input: JobInput) -> anyhow::Result<Option<TaskSpec>> {
         let run = if let Some(url) = &self.http {
@@ -241,6 +257,7 @@ impl Rules {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::field_flags::{OF_JOBS, in_flags};
     use clap::Parser;
     use punctual_core::task::Method;
 
@@ -269,6 +286,21 @@ mod tests {
         let spec = spec(&["--http", "http://h/", "--body", "hello"]).unwrap();
         assert_eq!(spec["run"]["http"]["method"], "POST");
         assert_eq!(spec["run"]["http"]["body"], "hello");
+    }
+
+    #[test]
+    fn an_error_in_an_address_names_the_flag_that_was_typed() {
+        for (typed, named) in [("--http", "--http"), ("--ping", "--ping"), ("--webhook", "--webhook")] {
+            let flags = Only::parse_from(["x", typed, "http://h/{{ punctual.nope }}"]).flags;
+            let problem: punctual_api::Problem = serde_json::from_value(serde_json::json!({
+                "type": "", "title": "", "status": 400, "detail": "", "code": "invalid_request", "request_id": "",
+                "retryable": false, "errors": [{ "pointer": "/inline/run/http/url", "detail": "is wrong" }],
+            }))
+            .unwrap();
+            let error = in_flags(ClientError::Problem(Box::new(problem)), OF_JOBS);
+            let ClientError::Problem(problem) = flags.in_typed(error) else { panic!("it is a problem") };
+            assert_eq!(problem.errors[0].pointer, named);
+        }
     }
 
     #[test]

@@ -7,13 +7,13 @@ use punctual_api::{
     Answered, Attempt, AttemptDetails, Job, JobAction, JobNotification, JobSchedule, JobSummary, LateOutcome,
     Requester, Rerun, RetryCount, TaskDefinition, TaskRef,
 };
-use punctual_core::task::{Limits, Run, TaskSpec};
+use punctual_core::task::{DeliveryMode, Limits, Run, TaskSpec};
 use punctual_core::{JobState, Span};
 
 use super::task::runs_lines;
 use super::{Detail, one_line, word};
 use crate::clock::now;
-use crate::output::{Format, Output, Row};
+use crate::output::{Format, Output, Row, counted};
 use crate::table::Yield;
 use crate::zone::{relative, short};
 
@@ -72,19 +72,27 @@ impl Row for JobSummary {
 fn reason(out: &Output, job: &JobSummary) -> String {
     match job.late_by.map(|late_by| format!("late by {}", short(late_by))) {
         None => why(out, job),
-        Some(late) => match job.reason.as_ref().or(job.waiting_for.as_ref()) {
+        Some(late) => match told(job) {
             Some(reason) => format!("{late}: {reason}"),
             None => late,
         },
     }
 }
 
+/// What a retry waits for is newer than why the attempt before it failed.
+fn told(job: &JobSummary) -> Option<&String> {
+    let (reason, waiting_for) = (job.reason.as_ref(), job.waiting_for.as_ref());
+    if job.attempt_count > 0 { waiting_for.or(reason) } else { reason.or(waiting_for) }
+}
+
 fn why(out: &Output, job: &JobSummary) -> String {
-    match (job.reason.as_ref().or(job.waiting_for.as_ref()), &job.schedule) {
+    // Workers that could not start it say more than the attempt before.
+    if job.attempt_count > 0 && job.state == JobState::Scheduled.as_str() && job.waiting_for.is_none() {
+        let reason = job.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        return format!("retry after attempt {}{reason}", job.attempt_count);
+    }
+    match (told(job), &job.schedule) {
         (Some(reason), _) => reason.clone(),
-        (None, _) if job.attempt_count > 0 && job.state == JobState::Scheduled.as_str() => {
-            format!("retry after attempt {}", job.attempt_count)
-        }
         // Its time is in another column, and a task without a name is called by the schedule.
         (None, Some(JobSchedule { kind, name, .. })) if kind == "planned" => match name {
             Some(name) if job.task.name.is_some() => format!("by schedule {name}"),
@@ -243,8 +251,8 @@ fn definition_lines(text: &mut Detail, job: &Job, definition: &TaskDefinition) {
     if let Some(RetryCount { used, max }) = job.retries {
         text.line("retries", format!("{used} of {max} used"));
     }
-    if let Some(RetryCount { used, max }) = job.node_retries.filter(|count| count.used > 0) {
-        text.line("worker lost", format!("{used} of {max} retries used"));
+    if let Some(lost) = job.node_retries.filter(|count| count.used > 0) {
+        text.line("worker lost", lost_words(lost, spec.delivery));
     }
     if spec.delivery != usual.delivery {
         text.line("delivery", word(spec.delivery));
@@ -256,6 +264,14 @@ fn definition_lines(text: &mut Detail, job: &Job, definition: &TaskDefinition) {
         text.line("revision", format!("{revision}, changed after the last attempt began"));
     } else if job.task.name.is_some() {
         text.line("revision", revision);
+    }
+}
+
+/// How often its worker was lost. A job of delivery mode `at_most_once` is not started again for that.
+pub(crate) fn lost_words(RetryCount { used, max }: RetryCount, delivery: DeliveryMode) -> String {
+    match delivery {
+        DeliveryMode::AtMostOnce => format!("{}, not retried (at_most_once)", counted(used as usize, "time")),
+        DeliveryMode::AtLeastOnce | DeliveryMode::ExactlyOnce => format!("{used} of {max} retries used"),
     }
 }
 
@@ -341,6 +357,8 @@ mod tests {
         assert!(due.starts_with("in ") && reason == "-", "{due} {reason}");
         let (due, reason) = row(serde_json::json!({ "attempt_count": 2 }));
         assert!(due.starts_with("in ") && reason == "retry after attempt 2", "{due} {reason}");
+        let (_, reason) = row(serde_json::json!({ "attempt_count": 2, "reason": "exit code 1" }));
+        assert_eq!(reason, "retry after attempt 2: exit code 1");
         let due_before = "2026-01-02T00:00:00Z";
         let (due, reason) = row(serde_json::json!({ "due_at": due_before, "late_by": "5m" }));
         assert!(due.ends_with(" ago") && reason == "late by 5m", "{due} {reason}");
@@ -353,6 +371,13 @@ mod tests {
         let (due, reason) =
             row(serde_json::json!({ "state": "running", "attempt_count": 2, "due_at": "2026-01-02T00:00:00Z" }));
         assert!(due.ends_with(" ago") && reason == "-", "{due} {reason}");
+    }
+
+    #[test]
+    fn a_lost_worker_of_a_job_that_may_not_be_retried_uses_no_retry() {
+        let lost = RetryCount { used: 1, max: 3 };
+        assert_eq!(lost_words(lost, DeliveryMode::AtLeastOnce), "1 of 3 retries used");
+        assert_eq!(lost_words(lost, DeliveryMode::AtMostOnce), "1 time, not retried (at_most_once)");
     }
 
     #[test]

@@ -24,7 +24,7 @@ use std::fmt::Write as _;
 pub(crate) use artifact::artifact;
 pub(crate) use calendar::calendar;
 pub(crate) use identity::{key, user, whoami};
-pub(crate) use job::{job, late_line, notification_line, task_ref};
+pub(crate) use job::{job, late_line, lost_words, notification_line, task_ref};
 pub(crate) use namespace::namespace;
 pub(crate) use occurrence::backfilled_words;
 pub(crate) use overdue::without_lateness;

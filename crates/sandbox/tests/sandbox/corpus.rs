@@ -185,7 +185,7 @@ pub(crate) const GREED: &[(&str, Status, Option<LimitHit>)] = &[
     ("deep_folders", ENDED, Some(LimitHit::Disk)),
     ("output", KILLED, Some(LimitHit::Output)),
     ("errors", KILLED, Some(LimitHit::Output)),
-    ("result", ENDED, Some(LimitHit::Output)),
+    ("result", ENDED, Some(LimitHit::Result)),
     ("descriptors", ENDED, None),
     ("descriptors_in_flight", ENDED, None),
     ("pipes", ENDED, None),

@@ -19,6 +19,7 @@ struct Look {
     overdue: Overdue,
 }
 
+<<<<<<< HEAD
 /// In the namespace that was chosen, or in all that the caller may see.
 pub(super) async fn check(client: &Client, chosen: bool) -> Check {
     let listed = if chosen { None } else { client.namespaces().await.ok() };
@@ -82,6 +83,31 @@ fn reasons(look: &Look) -> impl Iterator<Item = String> + '_ {
             None => why.to_owned(),
         }
     })
+=======
+fn verdict(overdue: &Overdue) -> Check {
+    let stuck = overdue.jobs.iter().filter_map(|job| match &job.could_not_start {
+        _ if job.unserved => {
+            let why = without_lateness(&job.why);
+            Some(why.split(". ").next().unwrap_or(why).trim_end_matches('.'))
+        }
+        could_not_start => could_not_start.as_deref(),
+    });
+    let shown = most_frequent(stuck, |why, jobs| format!("{}: {why}", counted(jobs, "job")));
+    if shown.is_empty() {
+        let total = usize::try_from(overdue.jobs_total).unwrap_or(usize::MAX);
+        return Check::pass(NAME, format!("every job that is due has a worker that can run it ({total} waiting)"));
+    }
+    Check::fail(NAME, shown.join("; "), fix(overdue))
+}
+
+fn fix(overdue: &Overdue) -> &'static str {
+    if overdue.jobs.iter().any(|job| job.unserved) {
+        "start or restart a worker as each reason says; `punctual overdue` lists the jobs"
+    } else {
+        "correct what each reason names, such as a lost file with `punctual artifact create FILE`; `punctual overdue` \
+         lists the jobs"
+    }
+>>>>>>> tester
 }
 
 #[cfg(test)]
@@ -105,6 +131,7 @@ mod tests {
             late_by: Span::from_secs(9),
             why: format!("It has been due for 9s: {why}."),
             unserved: *unserved,
+            could_not_start: None,
         };
         Overdue {
             jobs: jobs.iter().map(job).collect(),
@@ -137,6 +164,7 @@ mod tests {
     }
 
     #[test]
+<<<<<<< HEAD
     fn every_namespace_is_looked_at_and_named() {
         let lacking = ("no connected worker runs commands", true);
         let look =
@@ -151,5 +179,15 @@ mod tests {
             "every job that is due in 2 namespaces has a worker that can run it (1 waiting); 3 more namespaces were not \
              looked at"
         );
+=======
+    fn a_due_job_that_workers_could_not_start_fails_with_the_reason() {
+        let mut found = overdue(&[("the workers that can run it are busy", false)]);
+        let reason = "workers could not start it, last because: cannot fetch the program: the storage answered 404";
+        found.jobs[0].could_not_start = Some(reason.to_owned());
+        let found = verdict(&found);
+        assert_eq!(found.verdict, Verdict::Fail);
+        assert_eq!(found.reason, format!("1 job: {reason}"));
+        assert!(found.fix.unwrap().contains("artifact create"));
+>>>>>>> tester
     }
 }

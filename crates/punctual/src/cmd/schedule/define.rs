@@ -2,13 +2,14 @@
 
 use clap::Args;
 use punctual_api::{PlannedStart, ScheduleRequest, ScheduleView};
-use punctual_client::{Client, IfMatch};
+use punctual_client::{Client, ClientError, IfMatch};
 use punctual_core::Span;
 
 use super::named;
 use super::policy::{PolicyFlags, Unset};
 use super::when::{WhenFlags, set_zone};
 use crate::exit::usage;
+use crate::field_flags::{OF_SCHEDULES, in_flags};
 use crate::output::{Format, Output};
 use crate::task_flags::{BinaryFlags, SpecFlags, Target, TargetFlags, nothing_to_run, sparse, with_inline};
 use crate::view::schedule::next_lines;
@@ -84,6 +85,10 @@ impl Definition {
     }
 }
 
+fn as_typed(error: ClientError, spec: &SpecFlags) -> anyhow::Error {
+    named(spec.in_typed(in_flags(error, OF_SCHEDULES)))
+}
+
 pub(super) async fn create(args: &CreateArgs, client: &Client, out: &Output) -> anyhow::Result<()> {
     if !args.definition.when.has_rules() {
         return Err(usage("nothing says when to run it", "use --cron, --every, --daily or --at"));
@@ -95,7 +100,8 @@ pub(super) async fn create(args: &CreateArgs, client: &Client, out: &Output) -> 
     args.definition.apply(&mut request, client, out).await?;
     set_zone(&mut request);
     let inline = request.inline.take().map(|spec| sparse(&spec, args.definition.spec.unset()));
-    let schedule = client.create_schedule(&with_inline(&request, inline)).await.map_err(named)?;
+    let schedule = client.create_schedule(&with_inline(&request, inline)).await;
+    let schedule = schedule.map_err(|error| as_typed(error, &args.definition.spec))?;
     warn(&schedule.warnings);
     match out.format {
         Format::Json | Format::Jsonl => return out.json(&schedule),
@@ -126,7 +132,8 @@ pub(super) async fn edit(args: &EditArgs, client: &Client, out: &Output) -> anyh
     }
     // Whoever changed it meanwhile is not overruled.
     let only = IfMatch::Revision(before.revision);
-    let after = client.apply_schedule(&args.name, &request, only).await.map_err(named)?;
+    let after = client.apply_schedule(&args.name, &request, only).await;
+    let after = after.map_err(|error| as_typed(error, &args.definition.spec))?;
     warn(&after.warnings);
     match out.format {
         Format::Json | Format::Jsonl => return out.json(&after),
