@@ -19,7 +19,6 @@ struct Look {
     overdue: Overdue,
 }
 
-<<<<<<< HEAD
 /// In the namespace that was chosen, or in all that the caller may see.
 pub(super) async fn check(client: &Client, chosen: bool) -> Check {
     let listed = if chosen { None } else { client.namespaces().await.ok() };
@@ -53,11 +52,7 @@ fn verdict(looks: &[Look], left_out: usize) -> Check {
     let shown =
         most_frequent(reasons.iter().map(String::as_str), |why, jobs| format!("{}: {why}", counted(jobs, "job")));
     if !shown.is_empty() {
-        return Check::fail(
-            NAME,
-            shown.join("; "),
-            "start or restart a worker as each reason says; `punctual overdue` lists the jobs of a namespace",
-        );
+        return Check::fail(NAME, shown.join("; "), fix(looks));
     }
     let total: u64 = looks.iter().map(|look| look.overdue.jobs_total).sum();
     let total = usize::try_from(total).unwrap_or(usize::MAX);
@@ -73,41 +68,30 @@ fn verdict(looks: &[Look], left_out: usize) -> Check {
     Check::pass(NAME, reason)
 }
 
-/// Why jobs that no worker can run wait.
+/// Why jobs that no worker can run, or that workers could not start, wait.
 fn reasons(look: &Look) -> impl Iterator<Item = String> + '_ {
-    look.overdue.jobs.iter().filter(|job| job.unserved).map(|job| {
-        let why = without_lateness(&job.why);
-        let why = why.split(". ").next().unwrap_or(why).trim_end_matches('.');
-        match &look.namespace {
+    look.overdue.jobs.iter().filter_map(|job| {
+        let why = match &job.could_not_start {
+            _ if job.unserved => {
+                let why = without_lateness(&job.why);
+                why.split(". ").next().unwrap_or(why).trim_end_matches('.')
+            }
+            could_not_start => could_not_start.as_deref()?,
+        };
+        Some(match &look.namespace {
             Some(namespace) => format!("{why} (namespace {namespace})"),
             None => why.to_owned(),
-        }
+        })
     })
-=======
-fn verdict(overdue: &Overdue) -> Check {
-    let stuck = overdue.jobs.iter().filter_map(|job| match &job.could_not_start {
-        _ if job.unserved => {
-            let why = without_lateness(&job.why);
-            Some(why.split(". ").next().unwrap_or(why).trim_end_matches('.'))
-        }
-        could_not_start => could_not_start.as_deref(),
-    });
-    let shown = most_frequent(stuck, |why, jobs| format!("{}: {why}", counted(jobs, "job")));
-    if shown.is_empty() {
-        let total = usize::try_from(overdue.jobs_total).unwrap_or(usize::MAX);
-        return Check::pass(NAME, format!("every job that is due has a worker that can run it ({total} waiting)"));
-    }
-    Check::fail(NAME, shown.join("; "), fix(overdue))
 }
 
-fn fix(overdue: &Overdue) -> &'static str {
-    if overdue.jobs.iter().any(|job| job.unserved) {
-        "start or restart a worker as each reason says; `punctual overdue` lists the jobs"
+fn fix(looks: &[Look]) -> &'static str {
+    if looks.iter().any(|look| look.overdue.jobs.iter().any(|job| job.unserved)) {
+        "start or restart a worker as each reason says; `punctual overdue` lists the jobs of a namespace"
     } else {
         "correct what each reason names, such as a lost file with `punctual artifact create FILE`; `punctual overdue` \
-         lists the jobs"
+         lists the jobs of a namespace"
     }
->>>>>>> tester
 }
 
 #[cfg(test)]
@@ -164,7 +148,6 @@ mod tests {
     }
 
     #[test]
-<<<<<<< HEAD
     fn every_namespace_is_looked_at_and_named() {
         let lacking = ("no connected worker runs commands", true);
         let look =
@@ -179,15 +162,16 @@ mod tests {
             "every job that is due in 2 namespaces has a worker that can run it (1 waiting); 3 more namespaces were not \
              looked at"
         );
-=======
+    }
+
+    #[test]
     fn a_due_job_that_workers_could_not_start_fails_with_the_reason() {
         let mut found = overdue(&[("the workers that can run it are busy", false)]);
         let reason = "workers could not start it, last because: cannot fetch the program: the storage answered 404";
         found.jobs[0].could_not_start = Some(reason.to_owned());
-        let found = verdict(&found);
+        let found = super::verdict(&[Look { namespace: None, overdue: found }], 0);
         assert_eq!(found.verdict, Verdict::Fail);
         assert_eq!(found.reason, format!("1 job: {reason}"));
         assert!(found.fix.unwrap().contains("artifact create"));
->>>>>>> tester
     }
 }
