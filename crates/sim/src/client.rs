@@ -188,6 +188,7 @@ impl Simulation {
                 submitted_at: self.now,
                 tracing_id: None,
                 source: None,
+                node: None,
                 input: None,
             });
         }
@@ -337,6 +338,7 @@ fn row_of(job: &NewJob) -> JobRow {
         submitted_at: job.submitted_at,
         tracing_id: None,
         source: None,
+        node: job.node.map(Box::new),
         give_backs: None,
         input: Input::None,
     }

@@ -189,6 +189,7 @@ impl Bench {
             submitted_at: now(),
             tracing_id: None,
             source: None,
+            node: None,
             input: None,
         }
     }
@@ -330,6 +331,7 @@ impl Bench {
             cancel: CancelMark::None,
             notice: None,
             success_of: None,
+            node: None,
         }
     }
 

@@ -143,6 +143,7 @@ impl Bench {
             submitted_at: now(),
             tracing_id: None,
             source: None,
+            node: None,
             input: None,
         }
     }
@@ -232,6 +233,7 @@ impl Bench {
             cancel: CancelMark::None,
             notice: None,
             success_of: None,
+            node: None,
         }))
     }
 

@@ -34,6 +34,7 @@ pub(crate) const MIGRATIONS: &[Migration] = punctual_store::migrations![
     "0023_namespaces",
     "0024_namespace_roles",
     "0025_openid",
+    "0028_workflows",
 ];
 
 /// Why the schema could not be brought up to date.

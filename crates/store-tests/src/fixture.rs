@@ -131,6 +131,7 @@ pub fn new_job(n: u64, due_secs: i64, shard: u16) -> NewJob {
         submitted_at: at(-60),
         tracing_id: None,
         source: None,
+        node: None,
         input: None,
     }
 }
@@ -278,6 +279,7 @@ pub fn settled(key: JobKey, n: u32, state: JobState, ending: Ending) -> Settle {
         cancel: CancelMark::None,
         notice: None,
         success_of: None,
+        node: None,
     }
 }
 
@@ -298,6 +300,7 @@ pub fn ended(key: JobKey, state: JobState, finished_at: Timestamp) -> Write {
         cancel: CancelMark::None,
         notice: None,
         success_of: None,
+        node: None,
     }))
 }
 

@@ -232,6 +232,7 @@ impl App {
                 // So that whoever runs it knows which time it stands for.
                 tracing_id: Some(format!("{}/{at}", row.id)),
                 source: Some(source),
+                node: None,
                 input: schedule.edit.input.clone(),
             };
             (*at, job)

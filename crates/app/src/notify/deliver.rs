@@ -208,6 +208,7 @@ impl App {
                 submitted_at: now,
                 tracing_id: Some(format!("{TRACED_AS}{}", delivery.rule)),
                 source: None,
+                node: None,
                 input: Some(delivery.input.clone()),
             });
             rows.push(delivery.record(id, now));

@@ -102,7 +102,7 @@ pub(super) struct Work<'a> {
     pub(super) fresh: BTreeMap<u16, BTreeMap<u32, Value>>,
 }
 
-/// Works out what follows from `events`, in their order. `state` is the state of the run before them.
+/// Works out what follows from `events`, which happened at once. `state` is the state of the run before them.
 pub fn step(
     graph: &Graph,
     head: RunHead<'_>,
@@ -114,11 +114,12 @@ pub fn step(
     let fresh = BTreeMap::new();
     let mut work = Work { graph, head, known, now, state, releases: Vec::new(), kept: Vec::new(), fresh };
     let mut refused = None;
+    work.time_out();
     for event in events {
-        work.time_out();
         refused = refused.or(work.take(event).err());
-        work.propagate()?;
     }
+    // Once for all of them: a list of 10,000 is gone through once for a batch, and not with each end of a job.
+    work.propagate()?;
     let cancels = work.cancels();
     let wake_at = if cancels.is_empty() { work.next_deadline() } else { Some(now) };
     let status = work.state.status(work.handlers_from());

@@ -93,6 +93,7 @@ impl Harness {
             submitted_at: now,
             tracing_id: None,
             source: None,
+            node: None,
             input: None,
         };
         let id = job.id;

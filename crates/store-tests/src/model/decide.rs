@@ -169,6 +169,7 @@ impl State {
             submitted_at: occurrence.decided_at,
             tracing_id: None,
             source: Some(job.source),
+            node: None,
             give_backs: None,
             input,
         };
