@@ -48,3 +48,4 @@ mod tenants;
 mod terminal;
 mod tls;
 mod untrusted_listeners;
+mod workflows;
