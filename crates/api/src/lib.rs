@@ -93,9 +93,8 @@ pub use task::{TaskList, TaskQuery, TaskRequest, TaskView};
 pub use warning::Warning;
 pub use workflow::{
     DecideRequest, GateDecision, ItemsView, JobInRun, NodeView, RelatedNode, ResumeRequest, RunList, RunQuery,
-    RunSummary, RunView,
-    SkipNodeRequest, VersionQuery, WorkflowApplied, WorkflowList, WorkflowQuery, WorkflowRunRequest, WorkflowSummary,
-    WorkflowView,
+    RunSummary, RunView, SkipNodeRequest, VersionQuery, WorkflowApplied, WorkflowList, WorkflowQuery,
+    WorkflowRunRequest, WorkflowSummary, WorkflowView,
 };
 
 /// Limits of the interface, in one place for code and docs.

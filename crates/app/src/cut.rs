@@ -1,8 +1,6 @@
 //! What a view leaves out because who asks may not see it. Inputs, outputs and logs take rights of their own.
 
-use punctual_api::{
-    ArtifactView, DeliveryView, Job, JobSummary, RunView, ScheduleView, TaskView, WorkflowView,
-};
+use punctual_api::{ArtifactView, DeliveryView, Job, JobSummary, RunView, ScheduleView, TaskView, WorkflowView};
 use punctual_core::access::Right;
 
 use crate::definition::without_inputs;

@@ -5,6 +5,7 @@ use punctual_api::{
     WorkflowQuery, WorkflowRunRequest, WorkflowView,
 };
 use punctual_core::RunId;
+use reqwest::Method;
 use serde::Serialize;
 
 use crate::send::{Repeat, with_query};
@@ -17,7 +18,8 @@ impl Client {
         name: &str,
         spec: &(impl Serialize + ?Sized),
     ) -> Result<WorkflowApplied, ClientError> {
-        self.ask(self.put(self.at(["v1", "workflows", name])).json(spec), Repeat::Safe).await
+        let request = self.request(Method::PUT, self.at(["v1", "workflows", name])).json(spec);
+        self.ask(request, Repeat::Safe).await
     }
 
     pub async fn workflows(&self, query: &WorkflowQuery) -> Result<WorkflowList, ClientError> {

@@ -211,7 +211,8 @@ fn request(sender: &Sender, method: &str, path: &str, body: Option<Value>) -> Re
         .replace("{code}", "forbidden");
     let path = path.replace("/v1/worker-tokens/{id}", "/v1/worker-tokens/jointoken_01m7et433kee4803yssgvaf2fh");
     let path = path.replace("/v1/worker-enrolments/{id}", "/v1/worker-enrolments/enrolment_01m7et433kee4803yssgvaf2fh");
-    let kind = ["artifacts", "backfills", "jobs", "runs"].into_iter().find(|kind| path.contains(kind)).unwrap_or("jobs");
+    let kind =
+        ["artifacts", "backfills", "jobs", "runs"].into_iter().find(|kind| path.contains(kind)).unwrap_or("jobs");
     let path = path.replace("{id}", &format!("{}_01m7et433kee4803yssgvaf2fh", kind.trim_end_matches('s')));
     let mut request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
     let transport = Transport { socket_user: SocketUser::Other(4711), ..Transport::default() };

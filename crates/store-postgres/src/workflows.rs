@@ -97,7 +97,8 @@ impl Workflows for PostgresStore {
     async fn list_runs(&self, filter: RunFilter) -> Result<Vec<RunRow>> {
         self.open()?;
         let RunFilter { namespace, workflow, before, limit } = filter;
-        let (namespace, before, limit) = (namespace_number(namespace), before.map_or(LAST_ID, Uuid::from), rows_max(limit));
+        let (namespace, before, limit) =
+            (namespace_number(namespace), before.map_or(LAST_ID, Uuid::from), rows_max(limit));
         let conn = self.shared.people_reads.take().await?;
         let rows = match workflow.as_deref().map(codec::text) {
             Some(workflow) => {

@@ -41,12 +41,7 @@ pub(super) fn task_places(spec: &WorkflowSpec) -> Vec<TaskPlace<'_>> {
 
 impl App {
     /// Stores a definition as a new version, unless it is the newest one.
-    pub async fn apply_workflow(
-        &self,
-        by: &By<EditTasks>,
-        name: &str,
-        spec: &WorkflowSpec,
-    ) -> Result<WorkflowApplied> {
+    pub async fn apply_workflow(&self, by: &By<EditTasks>, name: &str, spec: &WorkflowSpec) -> Result<WorkflowApplied> {
         validate::name("name", name)?;
         check(spec)?;
         let mut faults = Faults::default();

@@ -470,13 +470,7 @@ impl Reader<'_> {
 }
 
 fn comparisons(spec: &ConditionSpec) -> usize {
-    let has = [
-        spec.eq.is_some(),
-        spec.ne.is_some(),
-        spec.lt.is_some(),
-        spec.one_of.is_some(),
-        spec.exists.is_some(),
-    ];
+    let has = [spec.eq.is_some(), spec.ne.is_some(), spec.lt.is_some(), spec.one_of.is_some(), spec.exists.is_some()];
     has.into_iter().filter(|has| *has).count()
 }
 

@@ -91,6 +91,8 @@ mod tests {
         assert!(is_equal(&json!(1), &json!(1.0)));
         assert!(!is_equal(&json!("1"), &json!(1)));
         assert!(is_less(&json!(1), &json!(1.5)) && is_less(&json!("a"), &json!("b")));
-        assert!(!is_less(&json!("1"), &json!(2)) && !is_less(&json!(null), &json!(2)) && !is_less(&json!(2), &json!(2)));
+        assert!(
+            !is_less(&json!("1"), &json!(2)) && !is_less(&json!(null), &json!(2)) && !is_less(&json!(2), &json!(2))
+        );
     }
 }

@@ -59,7 +59,9 @@ fn what_comes_before_and_after_a_node_is_known_through_others() {
     ]));
     let graph = super::Graph::of(&graph).unwrap();
     let names = |nodes: Vec<u16>| nodes.iter().map(|&n| graph.nodes[usize::from(n)].name.clone()).collect::<Vec<_>>();
-    let of = |name: &str| (names(graph.before(graph.number(name).unwrap())), names(graph.after(graph.number(name).unwrap())));
+    let of = |name: &str| {
+        (names(graph.before(graph.number(name).unwrap())), names(graph.after(graph.number(name).unwrap())))
+    };
     let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     assert_eq!(of("c"), (owned(&["a", "b"]), owned(&[])));
     assert_eq!(of("a"), (owned(&[]), owned(&["b", "d", "c"])));
@@ -108,7 +110,10 @@ fn a_failure_stops_the_rest_and_the_handlers_run() {
     run.ended("a", false);
     assert_eq!(run.active(), ["b"], "what runs goes on");
     run.ended("b", true);
-    assert_eq!((run.node("c").status, run.active()), (NodeStatus::NotRun, vec!["alarm".to_owned(), "clean".to_owned()]));
+    assert_eq!(
+        (run.node("c").status, run.active()),
+        (NodeStatus::NotRun, vec!["alarm".to_owned(), "clean".to_owned()])
+    );
     assert_eq!(run.status(), RunStatus::Running);
     run.ended("alarm", false);
     run.ended("clean", true);

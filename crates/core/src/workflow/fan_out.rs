@@ -90,7 +90,8 @@ impl Work<'_> {
         let at_once = self.graph.node(node).fan_out.as_ref().map_or(0, |fan_out| fan_out.at_once as usize);
         let mut fan = self.node_mut(node).fan.take().expect("it has begun");
         let mut items = fan.items.clone().into_bytes();
-        let waiting: Vec<usize> = (0..items.len()).filter(|&item| items[item] == ItemStatus::Waiting.letter()).collect();
+        let waiting: Vec<usize> =
+            (0..items.len()).filter(|&item| items[item] == ItemStatus::Waiting.letter()).collect();
         let mut reason = None;
         for item in waiting {
             if fan.active.len() >= at_once || self.releases.len() >= RELEASES_MAX {

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use super::spec::{OnNodeFailure, Trigger, WorkflowSpec};
 use super::state::NodeStatus;
 
-
 /// Plays a run of nodes without conditions, gates and lists, and answers the state of each node.
 pub(super) struct Reference<'a> {
     spec: &'a WorkflowSpec,
@@ -101,8 +100,9 @@ impl<'a> Reference<'a> {
 
     fn verdict(&self, when: Trigger, needs: &[String]) -> Option<NodeStatus> {
         let parents: Vec<NodeStatus> = needs.iter().map(|need| self.status[need]).collect();
-        let is_bad =
-            |parent: &NodeStatus| [NodeStatus::Failed, NodeStatus::Cancelled, NodeStatus::UpstreamFailed].contains(parent);
+        let is_bad = |parent: &NodeStatus| {
+            [NodeStatus::Failed, NodeStatus::Cancelled, NodeStatus::UpstreamFailed].contains(parent)
+        };
         let any_good = parents.contains(&NodeStatus::Succeeded);
         let any_bad = parents.iter().any(is_bad);
         if (when == Trigger::OneFailed && any_bad) || (when == Trigger::OneSucceeded && any_good) {

@@ -47,12 +47,7 @@ impl Work<'_> {
     }
 
     /// What stands at a path. An error if the output that it begins with has not been read.
-    pub(super) fn find(
-        &self,
-        reader: &GraphNode,
-        path: &Path,
-        item: Option<&Value>,
-    ) -> Result<Option<Value>, Missing> {
+    pub(super) fn find(&self, reader: &GraphNode, path: &Path, item: Option<&Value>) -> Result<Option<Value>, Missing> {
         let node = match path.root {
             Root::Run => return Ok(path.find(self.head.input).cloned()),
             Root::Item => return Ok(item.and_then(|item| path.find(item)).cloned()),

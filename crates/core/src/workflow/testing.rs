@@ -157,8 +157,12 @@ impl Player {
     }
 
     pub(super) fn active(&self) -> Vec<String> {
-        let mut active: Vec<String> =
-            self.statuses().into_iter().filter(|(_, status)| *status == NodeStatus::Active).map(|(name, _)| name).collect();
+        let mut active: Vec<String> = self
+            .statuses()
+            .into_iter()
+            .filter(|(_, status)| *status == NodeStatus::Active)
+            .map(|(name, _)| name)
+            .collect();
         active.sort_unstable();
         active
     }

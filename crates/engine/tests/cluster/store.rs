@@ -15,8 +15,8 @@ use punctual_core::shard::write::{Epoch, SharedBatch};
 use punctual_core::task::Task;
 use punctual_core::workflow::{NodeRef, RunEvent};
 use punctual_core::{
-    ArtifactId, AttemptNo, BackfillId, EnrolmentId, JobId, JobKey, JoinTokenId, NamespaceId, NamespaceName, RunId, ScheduleId,
-    ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
+    ArtifactId, AttemptNo, BackfillId, EnrolmentId, JobId, JobKey, JoinTokenId, NamespaceId, NamespaceName, RunId,
+    ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
 };
 use punctual_store::{
     Ailing, AllNamespaces, Applied, Archived, Archiving, Arrival, Artifact, ArtifactChange, Artifacts, Audit,
@@ -27,10 +27,10 @@ use punctual_store::{
     JobReads, JobRecord, JoinRequest, JoinTokenRow, Joined, KeptLog, KeyChange, KeyRow, LateOutcome, Lease, Leases,
     LoadPage, LoadedRow, LogArchive, LogChunk, LogPiece, Logs, Member, Members, NamespaceChange, NamespaceDeletion,
     Namespaces, NewArtifact, Notices, OccurrenceFilter, OpenStarts, Order, Owned, Page, Position, RerunRecord, Result,
-    Retention, RootKeyId, RuleChange, RuleDeletion, RuleRow, ScheduleFilter, Schedules, SealedKey, SecretChange,
-    SecretRow, Secrets, SeenMember, SeenWorker, SeenWorkers, SessionChange, SessionRow, ShardSchedules, Stepped, Store,
-    StoreError, Submission, Submit, Submitted, TaskChange, Tasks, Transitions, UserChange, UserRow, UserSessions, Uses,
-    WaitingNotice, WholeLog, RunChange, RunFilter, RunRow, WorkflowRow, WorkflowStored, Workflows,
+    Retention, RootKeyId, RuleChange, RuleDeletion, RuleRow, RunChange, RunFilter, RunRow, ScheduleFilter, Schedules,
+    SealedKey, SecretChange, SecretRow, Secrets, SeenMember, SeenWorker, SeenWorkers, SessionChange, SessionRow,
+    ShardSchedules, Stepped, Store, StoreError, Submission, Submit, Submitted, TaskChange, Tasks, Transitions,
+    UserChange, UserRow, UserSessions, Uses, WaitingNotice, WholeLog, WorkflowRow, WorkflowStored, Workflows,
 };
 use punctual_store_tests::model::ModelStore;
 use tokio::sync::watch;

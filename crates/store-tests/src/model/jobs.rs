@@ -154,8 +154,7 @@ impl State {
             }
             let counters = Counters::NEW;
             let give_backs = None;
-            let hot =
-                Hot { task, priority, counters, submitted_at, tracing_id, source, node, give_backs, input };
+            let hot = Hot { task, priority, counters, submitted_at, tracing_id, source, node, give_backs, input };
             self.store_job(JobKey::original(id), hot)?;
         }
         Ok(())

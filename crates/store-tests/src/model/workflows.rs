@@ -83,7 +83,6 @@ impl State {
     }
 }
 
-
 #[async_trait]
 impl Workflows for ModelStore {
     async fn put_workflow(&self, row: WorkflowRow) -> Result<WorkflowStored> {

@@ -30,8 +30,8 @@ pub(super) fn read(text: &str) -> Result<Value, BadYaml> {
     let mut open: Vec<Open> = Vec::new();
     let mut document = None;
     for event in Parser::new_from_str(text) {
-        let (event, at) = event
-            .map_err(|error| BadYaml(format!("line {}: {}", error.marker().line(), error.info())))?;
+        let (event, at) =
+            event.map_err(|error| BadYaml(format!("line {}: {}", error.marker().line(), error.info())))?;
         let value = match event {
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => continue,
             Event::DocumentStart(_) if document.is_none() => continue,
@@ -124,7 +124,8 @@ mod tests {
 
     #[test]
     fn yaml_and_json_are_read_alike() {
-        let yaml = "nodes:\n  - name: a  # first\n    retries: 2\n  - name: 'b'\n    needs: [a]\n    on: yes\n    none: ~\n";
+        let yaml =
+            "nodes:\n  - name: a  # first\n    retries: 2\n  - name: 'b'\n    needs: [a]\n    on: yes\n    none: ~\n";
         let expected = json!({ "nodes": [
             { "name": "a", "retries": 2 },
             { "name": "b", "needs": ["a"], "on": "yes", "none": null },

@@ -192,7 +192,8 @@ async fn visit_workflows(world: &World) {
     api.get("/v1/workflows/flow?version=1").await.expect(200);
     let run = api.post("/v1/workflows/flow/runs", json!({ "input": { "day": 1 } })).await.expect(201);
     let run = format!("/v1/runs/{}", run.str("/id"));
-    eventually("the gate is open", || async { api.get(&run).await.expect(200).body["nodes"][2]["state"] == "open" }).await;
+    eventually("the gate is open", || async { api.get(&run).await.expect(200).body["nodes"][2]["state"] == "open" })
+        .await;
     api.post(&format!("{run}/skip"), json!({ "node": "left" })).await.expect(200);
     api.post(&format!("{run}/decide"), json!({ "node": "ok", "decision": "reject" })).await.expect(200);
     let failed = || async { api.get(&run).await.expect(200).body["state"] == "failed" };

@@ -24,14 +24,20 @@ async fn a_bad_definition_names_its_fault_and_leaves_nothing() {
         deep = json!({ "not": deep });
     }
     for (definition, place) in [
-        (json!({ "nodes": [probe("a", &["c"], json!({})), probe("b", &["a"], json!({})), probe("c", &["b"], json!({}))] }), "a > b > c > a"),
+        (
+            json!({ "nodes": [probe("a", &["c"], json!({})), probe("b", &["a"], json!({})), probe("c", &["b"], json!({}))] }),
+            "a > b > c > a",
+        ),
         (json!({ "nodes": [] }), "/nodes"),
         (json!({ "nodes": [probe("a", &["b"], json!({}))] }), "/nodes/0/needs/0"),
         (json!({ "nodes": [probe("a", &[], json!({})), probe("a", &[], json!({}))] }), "/nodes/1/name"),
         (json!({ "nodes": [probe("run", &[], json!({}))] }), "/nodes/0/name"),
         (json!({ "nodes": [{ "name": "a", "task": "gone" }] }), "/nodes/0/task"),
         (json!({ "nodes": [{ "name": "a" }] }), "/nodes/0"),
-        (json!({ "nodes": [{ "name": "a", "inline": { "run": { "probe": {} }, "queue": "" } }] }), "/nodes/0/inline/queue"),
+        (
+            json!({ "nodes": [{ "name": "a", "inline": { "run": { "probe": {} }, "queue": "" } }] }),
+            "/nodes/0/inline/queue",
+        ),
         (with(json!({ "when": "one_failed" })), "/nodes/1/when"),
         (with(json!({ "input": { "x": { "from": "b" } } })), "/nodes/1/input/x/from"),
         (with(json!({ "if": { "path": "a", "eq": 1, "lt": 2 } })), "/nodes/1/if"),
@@ -63,7 +69,8 @@ async fn requests_about_runs_that_do_not_fit_are_refused() {
     let home = Home::new();
     let server = home.server();
     let api = Checked::new(&server).await;
-    let definition = json!({ "nodes": [probe("a", &[], json!({})), json!({ "name": "ok", "gate": {}, "needs": ["a"] })] });
+    let definition =
+        json!({ "nodes": [probe("a", &[], json!({})), json!({ "name": "ok", "gate": {}, "needs": ["a"] })] });
     apply(&api, "flow", definition.clone()).await;
     let same = api.put("/v1/workflows/flow", definition).await.expect(200);
     assert_eq!((&same.body["version"], &same.body["is_new"]), (&json!(1), &json!(false)));
