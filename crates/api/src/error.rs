@@ -60,6 +60,8 @@ InvalidJoinToken "invalid_join_token" 401 4 "The join token is not valid";
     JobNotFound "job_not_found" 404 5 "There is no such job";
     ArtifactNotFound "artifact_not_found" 404 5 "There is no such artifact";
     ScheduleNotFound "schedule_not_found" 404 5 "There is no such schedule";
+    WorkflowNotFound "workflow_not_found" 404 5 "There is no such workflow";
+    RunNotFound "run_not_found" 404 5 "There is no such run";
     BackfillNotFound "backfill_not_found" 404 5 "There is no such backfill";
     CalendarNotFound "calendar_not_found" 404 5 "There is no such calendar";
     SecretNotFound "secret_not_found" 404 5 "There is no such secret";
@@ -92,6 +94,8 @@ WorkerTokenNotFound "worker_token_not_found" 404 5 "There is no such join token"
     NamespaceExists "namespace_exists" 409 6 "A namespace of this name exists";
     NamespaceInUse "namespace_in_use" 409 6 "There is something in the namespace";
     TooManyNamespaces "too_many_namespaces" 409 6 "There are as many namespaces as there may be";
+    RunRefused "run_refused" 409 6 "The run cannot do this now";
+    TooManyWorkflows "too_many_workflows" 409 6 "There are as many workflows as there may be";
     BackfillEnded "backfill_ended" 409 6 "The backfill has ended";
     TooManyBackfills "too_many_backfills" 409 6 "Too many backfills are running";
     TooManyWorkerTokens "too_many_worker_tokens" 409 6 "There are as many join tokens as there may be";

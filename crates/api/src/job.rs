@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::{Attempt, JobNotification, LateOutcome, RetryCount, TaskDefinition, schema};
+use crate::{Attempt, JobInRun, JobNotification, LateOutcome, RetryCount, TaskDefinition, schema};
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
 pub(crate) fn is_false(flag: &bool) -> bool {
@@ -83,6 +83,9 @@ pub struct Job {
     /// The schedule that made it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub schedule: Option<JobSchedule>,
+    /// The run of a workflow that made it, and what comes before and after it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub workflow: Option<Box<JobInRun>>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub tracing_id: Option<String>,
     /// It was asked to end and has not ended yet.

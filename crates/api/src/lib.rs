@@ -30,6 +30,7 @@ pub mod secret;
 pub mod submission;
 pub mod task;
 pub mod warning;
+pub mod workflow;
 
 /// The header of `GET /livez` that says which server answers.
 pub const SERVER_HEADER: &str = "punctual-server";
@@ -91,6 +92,11 @@ pub use secret::{DataKeyQuery, DataKeyRotated, RootKeyRotated, RotatedDataKey, S
 pub use submission::{BulkRequest, BulkSubmitted, JobContent, JobLinks, JobRequest, JobSubmitted};
 pub use task::{TaskList, TaskQuery, TaskRequest, TaskView};
 pub use warning::Warning;
+pub use workflow::{
+    DecideRequest, GateDecision, ItemsView, JobInRun, NodeView, RelatedNode, ResumeRequest, RunList, RunQuery,
+    RunSummary, RunView, SkipNodeRequest, VersionQuery, WorkflowApplied, WorkflowList, WorkflowQuery,
+    WorkflowRunRequest, WorkflowSummary, WorkflowView,
+};
 
 /// Limits of the interface, in one place for code and docs.
 pub mod limits {

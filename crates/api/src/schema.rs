@@ -2,7 +2,7 @@
 
 use punctual_core::attempt::{Ending, FailureClass};
 use punctual_core::schedule::{ChangeKind, SourceKind, Verdict};
-use punctual_core::{ArtifactId, BackfillId, JobId, JobState, ScheduleId, ServerId, TaskId, WorkerId};
+use punctual_core::{ArtifactId, BackfillId, JobId, JobState, RunId, ScheduleId, ServerId, TaskId, WorkerId};
 use utoipa::openapi::schema::{Array, ArrayBuilder, Object, ObjectBuilder, Type};
 
 fn id(prefix: &str) -> Object {
@@ -27,6 +27,10 @@ pub(crate) fn task_id() -> Object {
 
 pub(crate) fn schedule_id() -> Object {
     id(ScheduleId::PREFIX)
+}
+
+pub(crate) fn run_id() -> Object {
+    id(RunId::PREFIX)
 }
 
 pub(crate) fn backfill_id() -> Object {

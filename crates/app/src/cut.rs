@@ -1,6 +1,6 @@
 //! What a view leaves out because who asks may not see it. Inputs, outputs and logs take rights of their own.
 
-use punctual_api::{ArtifactView, DeliveryView, Job, JobSummary, ScheduleView, TaskView};
+use punctual_api::{ArtifactView, DeliveryView, Job, JobSummary, RunView, ScheduleView, TaskView, WorkflowView};
 use punctual_core::access::Right;
 
 use crate::definition::without_inputs;
@@ -54,6 +54,31 @@ pub(crate) fn task<R: Permission>(by: &By<R>, mut task: TaskView) -> TaskView {
         without_inputs(&mut task.spec);
     }
     task
+}
+
+/// The definitions of tasks, the conditions and the fixed values of a workflow are inputs.
+pub(crate) fn workflow<R: Permission>(by: &By<R>, mut workflow: WorkflowView) -> WorkflowView {
+    if !by.may(Right::ViewInputs) {
+        let spec = &mut workflow.spec;
+        let handlers = [&mut spec.on_failure, &mut spec.on_success, &mut spec.on_end].into_iter().flatten();
+        for handler in handlers {
+            handler.inline.as_deref_mut().into_iter().for_each(without_inputs);
+            handler.input = None;
+        }
+        for node in &mut spec.nodes {
+            node.inline.as_deref_mut().into_iter().for_each(without_inputs);
+            node.input = None;
+            node.condition = None;
+        }
+    }
+    workflow
+}
+
+pub(crate) fn run<R: Permission>(by: &By<R>, mut run: RunView) -> RunView {
+    if !by.may(Right::ViewInputs) {
+        run.input = None;
+    }
+    run
 }
 
 pub(crate) fn schedule<R: Permission>(by: &By<R>, mut schedule: ScheduleView) -> ScheduleView {

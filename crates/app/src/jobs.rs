@@ -43,14 +43,17 @@ impl WaitFor {
 
 impl App {
     pub async fn job(&self, by: &By<ViewJobs>, id: JobId, wait: Option<WaitFor>) -> Result<Job> {
-        let Some(WaitFor(limit)) = wait else { return Ok(cut::job(by, self.read_job(by.namespace(), id).await?)) };
+        let Some(WaitFor(limit)) = wait else {
+            let job = self.read_job(by.namespace(), id).await?;
+            return Ok(cut::job(by, self.with_run(by.namespace(), job).await?));
+        };
         let deadline = Instant::now() + limit;
         loop {
             // Subscribed before the read, or an end in between would be missed.
             let finish = self.finish_of(id);
             let job = self.read_job(by.namespace(), id).await?;
             if Instant::now() >= deadline || JobState::parse(&job.state).is_some_and(JobState::is_final) {
-                return Ok(cut::job(by, job));
+                return Ok(cut::job(by, self.with_run(by.namespace(), job).await?));
             }
             finish.wait(deadline.min(Instant::now() + Principal::CHECKED_EVERY)).await;
             by.check_again(self)?;
@@ -153,6 +156,7 @@ impl App {
                     finished_at: None,
                     late_by,
                     schedule,
+                    workflow: None,
                     tracing_id: job.tracing_id,
                     cancel_requested: job.cancel_requested,
                     attempt_count,
@@ -185,6 +189,7 @@ impl App {
                 finished_at: Some(job.finished_at),
                 late_by,
                 schedule,
+                workflow: None,
                 tracing_id: job.tracing_id,
                 cancel_requested: false,
                 attempt_count: job.counters.next_attempt.0.saturating_sub(1),

@@ -60,6 +60,7 @@ mod wait;
 mod watch;
 mod worker_requests;
 mod workers;
+mod workflows;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -311,6 +311,7 @@ impl App {
                 tracing_id: request.tracing_id,
                 source: None,
                 requester: Some(requester),
+                node: None,
                 input: request.input.map(|json| Bytes::from(Box::<str>::from(json).into_string())),
             }
         };
@@ -430,6 +431,7 @@ pub(crate) fn near_future(jobs: &[NewJob], tasks: &[Arc<Task>], now: Timestamp) 
             submitted_at: job.submitted_at,
             tracing_id: job.tracing_id.clone(),
             source: job.source.map(Box::new),
+            node: job.node.map(Box::new),
             give_backs: None,
             input: match &job.input {
                 None => Input::None,

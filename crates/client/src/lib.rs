@@ -25,6 +25,7 @@ mod secrets;
 mod send;
 mod sse;
 mod tasks;
+mod workflows;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

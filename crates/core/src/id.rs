@@ -142,6 +142,7 @@ id!(ArtifactId, "artifact", "An uploaded file.");
 id!(WorkerId, "worker", "One run of a worker process; a restart makes a new one.");
 id!(ServerId, "server", "One run of a server process; a restart makes a new one.");
 id!(JoinTokenId, "jointoken", "What workers on other hosts enrol with.");
+id!(RunId, "run", "One run of a workflow. All of its jobs are in its shard.");
 id!(EnrolmentId, "enrolment", "One worker on another host, and what it may do.");
 
 macro_rules! may_be_unknown {
@@ -198,7 +199,7 @@ macro_rules! in_a_shard {
         }
     )*};
 }
-in_a_shard!(JobId, ScheduleId);
+in_a_shard!(JobId, ScheduleId, RunId);
 
 impl JobId {
     /// When the job was first due. A retry or a run-now moves the job, not its id.

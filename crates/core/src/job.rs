@@ -8,6 +8,7 @@ use crate::id::{JobId, ShardId, TaskId};
 use crate::schedule::Source;
 use crate::task::Priority;
 use crate::time::Timestamp;
+use crate::workflow::NodeRef;
 
 /// Where a waiting job's row is: stores keep a shard's jobs in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -62,6 +63,8 @@ pub struct JobRow {
     pub tracing_id: Option<String>,
     /// The schedule that made it. Boxed: most jobs have none.
     pub source: Option<Box<Source>>,
+    /// The node of a run that it is for. Boxed: most jobs have none.
+    pub node: Option<Box<NodeRef>>,
     /// Starts that were taken back. Boxed: most jobs have none.
     pub give_backs: Option<Box<GiveBacks>>,
     pub input: Input,

@@ -31,10 +31,11 @@ pub mod task;
 pub mod task_defaults;
 pub mod time;
 pub mod worker_scope;
+pub mod workflow;
 
 pub use attempt::{AttemptNo, Outcome, Ran};
 pub use id::{
-    ArtifactId, BackfillId, EnrolmentId, JobId, JoinTokenId, ScheduleId, ServerId, ShardId, TaskId, WorkerId,
+    ArtifactId, BackfillId, EnrolmentId, JobId, JoinTokenId, RunId, ScheduleId, ServerId, ShardId, TaskId, WorkerId,
 };
 pub use job::{Counters, JobKey, JobRow};
 pub use lifecycle::JobState;

@@ -22,6 +22,7 @@ mod silent_agents;
 mod storage_sweep;
 mod watch_list;
 mod worker_records;
+mod workflows;
 
 use std::sync::Arc;
 
@@ -49,6 +50,7 @@ pub use silent_agents::SilentAgents;
 pub use storage_sweep::StorageSweep;
 pub use watch_list::WatchList;
 pub use worker_records::WorkerRecords;
+pub use workflows::Workflows;
 
 /// The parts of a server that its duties work with.
 #[derive(Clone)]
@@ -79,6 +81,7 @@ pub fn all(context: &Context) -> Vec<Box<dyn Duty>> {
         Box::new(Retention::new(context)),
         Box::new(ServerList::new(context)),
         Box::new(SilentAgents::new(context)),
+        Box::new(Workflows::new(context)),
         Box::new(StorageMarker::new(context)),
         Box::new(StorageSweep::new(context)),
         Box::new(TaskRefresh::new(context)),

@@ -8,6 +8,7 @@ use punctual_core::schedule::Source;
 use punctual_core::shard::event::{Change, WorkerSpec};
 use punctual_core::shard::{LiveView, PoolWanted, Who, WorkerNeeds, WorkerStatus, WorkersWanted};
 use punctual_core::task::Priority;
+use punctual_core::workflow::NodeRef;
 use punctual_core::{AttemptNo, Counters, JobKey, JobRow, JobState, TaskId, Timestamp, WorkerId};
 use punctual_engine::WorkerInfo;
 use punctual_proto::convert::{BadMessage, id_bytes, job_id};
@@ -37,7 +38,10 @@ pub(crate) fn hint_to_wire(row: &JobRow) -> wire::HintedJob {
         priority: row.priority.get().into(),
         submitted_at: row.submitted_at.as_micros(),
         tracing_id: row.tracing_id.clone(),
-        source: row.source.as_ref().map(|source| Bytes::copy_from_slice(&source.to_bytes())),
+        source: match (&row.node, &row.source) {
+            (Some(node), _) => Some(Bytes::copy_from_slice(&node.to_bytes())),
+            (None, source) => source.as_ref().map(|source| Bytes::copy_from_slice(&source.to_bytes())),
+        },
         input: match &row.input {
             Input::None => None,
             Input::Inline(bytes) => Some(wire::hinted_job::Input::Inline(bytes.clone())),
@@ -48,6 +52,8 @@ pub(crate) fn hint_to_wire(row: &JobRow) -> wire::HintedJob {
 
 pub(crate) fn hint_from_wire(hint: wire::HintedJob) -> Result<JobRow, BadMessage> {
     let priority = i8::try_from(hint.priority).ok().and_then(Priority::new);
+    let node = hint.source.as_deref().and_then(NodeRef::from_bytes);
+    let source = hint.source.filter(|_| node.is_none()).map(|source| read_source(&source)).transpose()?;
     Ok(JobRow {
         key: JobKey::original(job_id(&hint.job_id)?),
         task: task_id(&hint.task_id)?,
@@ -55,7 +61,8 @@ pub(crate) fn hint_from_wire(hint: wire::HintedJob) -> Result<JobRow, BadMessage
         counters: Counters::NEW,
         submitted_at: time(hint.submitted_at)?,
         tracing_id: hint.tracing_id,
-        source: hint.source.map(|source| read_source(&source)).transpose()?,
+        source,
+        node: node.map(Box::new),
         // A hint is about a job that was just made.
         give_backs: None,
         input: match hint.input {
@@ -242,6 +249,7 @@ mod tests {
                 submitted_at: Timestamp::EPOCH,
                 tracing_id: Some("t".to_owned()),
                 source,
+                node: None,
                 give_backs: None,
                 input,
             };

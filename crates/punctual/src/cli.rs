@@ -75,6 +75,9 @@ pub(crate) enum Command {
     /// Backfill schedules: run planned times of the past
     #[command(subcommand)]
     Backfill(cmd::backfill::BackfillVerb),
+    /// Run tasks in an order: workflows, their runs, gates
+    #[command(subcommand)]
+    Workflow(cmd::workflow::WorkflowVerb),
     /// Manage calendars: dates on which schedules do or do not run
     #[command(subcommand)]
     Calendar(cmd::calendar::CalendarVerb),

@@ -277,6 +277,8 @@ fn hint(kind: ErrorKind) -> Hint {
         }
         ErrorKind::ArtifactNotFound => Command("see what there is with `punctual artifact list`"),
         ErrorKind::ScheduleNotFound => Command("see what there is with `punctual schedule list`"),
+        ErrorKind::WorkflowNotFound => Command("see what there is with `punctual workflow list`"),
+        ErrorKind::RunNotFound => Command("see what there is with `punctual workflow runs`"),
         ErrorKind::BackfillNotFound => Command("see what there is with `punctual backfill list`"),
         ErrorKind::CalendarNotFound => Command("see what there is with `punctual calendar list`"),
         ErrorKind::SecretNotFound => Command("see what there is with `punctual secret list`"),
@@ -293,6 +295,8 @@ fn hint(kind: ErrorKind) -> Hint {
             Command("take it out of those schedules first: `punctual schedule edit NAME --unset exclude`")
         }
         ErrorKind::TooManyNotifications => Command("delete those that nobody needs with `punctual notify delete`"),
+        ErrorKind::RunRefused => Server("look at it with `punctual workflow graph`"),
+        ErrorKind::TooManyWorkflows => Server("use one that is there"),
         ErrorKind::BackfillEnded => Command("see what it did with `punctual backfill runs`"),
         ErrorKind::TooManyBackfills => Command("wait for one of them, or end one with `punctual backfill abort`"),
         ErrorKind::TooManyCalendars => Command("delete those that no schedule needs with `punctual calendar delete`"),

@@ -213,6 +213,13 @@ impl Output {
 }
 
 fn tone(state: &str) -> Option<(Color, u8)> {
+    // Nodes of workflows have states of their own.
+    match state {
+        "active" | "open" => return Some((Color::DarkCyan, 36)),
+        "upstream_failed" => return Some((Color::DarkRed, 31)),
+        "skipped" | "not_run" => return Some((Color::DarkYellow, 33)),
+        _ => {}
+    }
     match JobState::parse(state)? {
         JobState::Scheduled => None,
         JobState::Running => Some((Color::DarkCyan, 36)),

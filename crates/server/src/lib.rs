@@ -57,6 +57,7 @@ mod submitted_json;
 mod tasks;
 mod unabandoned;
 mod worker_stream;
+mod workflows;
 
 use std::sync::LazyLock;
 
@@ -118,6 +119,16 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(backfills::read))
         .routes(routes!(backfills::runs))
         .routes(routes!(backfills::abort))
+        .routes(routes!(workflows::list))
+        .routes(routes!(workflows::read, workflows::put))
+        .routes(routes!(workflows::start))
+        .routes(routes!(workflows::list_runs))
+        .routes(routes!(workflows::read_run))
+        .routes(routes!(workflows::cancel))
+        .routes(routes!(workflows::resume))
+        .routes(routes!(workflows::rerun))
+        .routes(routes!(workflows::skip))
+        .routes(routes!(workflows::decide))
         .routes(routes!(calendars::list))
         .routes(routes!(calendars::read, calendars::put, calendars::delete))
         .routes(routes!(secrets::list))

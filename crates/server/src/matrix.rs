@@ -75,6 +75,17 @@ const TABLE: &[(&str, Needs)] = &[
     ("clear_schedule_queue", right(Right::ControlSchedules)),
     ("list_occurrences", right(Right::ViewSchedules)),
     ("preview_schedule", right(Right::ViewSchedules)),
+    ("list_workflows", right(Right::ViewTasks)),
+    ("get_workflow", right(Right::ViewTasks)),
+    ("apply_workflow", right(Right::EditTasks)),
+    ("create_run", right(Right::SubmitJobs)),
+    ("list_runs", right(Right::ViewJobs)),
+    ("get_run", right(Right::ViewJobs)),
+    ("cancel_run", right(Right::ControlJobs)),
+    ("resume_run", right(Right::ControlJobs)),
+    ("rerun", right(Right::ControlJobs)),
+    ("skip_node", right(Right::ControlJobs)),
+    ("decide_gate", right(Right::ControlJobs)),
     ("create_backfill", right(Right::ControlSchedules)),
     ("list_backfills", right(Right::ViewSchedules)),
     ("get_backfill", right(Right::ViewSchedules)),
@@ -202,7 +213,8 @@ fn request(sender: &Sender, method: &str, path: &str, body: Option<Value>) -> Re
         .replace("{code}", "forbidden");
     let path = path.replace("/v1/worker-tokens/{id}", "/v1/worker-tokens/jointoken_01m7et433kee4803yssgvaf2fh");
     let path = path.replace("/v1/worker-enrolments/{id}", "/v1/worker-enrolments/enrolment_01m7et433kee4803yssgvaf2fh");
-    let kind = ["artifacts", "backfills", "jobs"].into_iter().find(|kind| path.contains(kind)).unwrap_or("jobs");
+    let kind =
+        ["artifacts", "backfills", "jobs", "runs"].into_iter().find(|kind| path.contains(kind)).unwrap_or("jobs");
     let path = path.replace("{id}", &format!("{}_01m7et433kee4803yssgvaf2fh", kind.trim_end_matches('s')));
     let mut request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
     let transport = Transport { socket_user: SocketUser::Other(4711), ..Transport::default() };

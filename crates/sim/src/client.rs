@@ -189,6 +189,7 @@ impl Simulation {
                 tracing_id: None,
                 source: None,
                 requester: None,
+                node: None,
                 input: None,
             });
         }
@@ -338,6 +339,7 @@ fn row_of(job: &NewJob) -> JobRow {
         submitted_at: job.submitted_at,
         tracing_id: None,
         source: None,
+        node: job.node.map(Box::new),
         give_backs: None,
         input: Input::None,
     }

@@ -192,6 +192,7 @@ impl Bench {
             tracing_id: None,
             source: None,
             requester: None,
+            node: None,
             input: None,
         }
     }
@@ -333,6 +334,7 @@ impl Bench {
             cancel: CancelMark::None,
             notice: None,
             success_of: None,
+            node: None,
         }
     }
 

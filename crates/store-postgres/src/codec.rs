@@ -8,10 +8,10 @@ use punctual_core::schedule::{By, Source};
 use punctual_core::shard::write::Epoch;
 use punctual_core::task::Priority;
 use punctual_core::{
-    ArtifactId, AttemptNo, BackfillId, Counters, JobId, JobState, NamespaceId, ScheduleId, ServerId, ShardId, TaskId,
-    Timestamp, WorkerId,
+    ArtifactId, AttemptNo, BackfillId, Counters, JobId, JobState, NamespaceId, RunId, ScheduleId, ServerId, ShardId,
+    TaskId, Timestamp, WorkerId,
 };
-use punctual_store::codes;
+use punctual_store::{Maker, codes};
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked};
 
@@ -48,7 +48,7 @@ macro_rules! as_uuid {
         }
     )*};
 }
-as_uuid!(ArtifactId, BackfillId, JobId, ScheduleId, TaskId, WorkerId, ServerId);
+as_uuid!(ArtifactId, BackfillId, JobId, RunId, ScheduleId, TaskId, WorkerId, ServerId);
 
 /// Shards are numbered to 1,023.
 pub(crate) const fn shard_number(shard: ShardId) -> i16 {
@@ -149,6 +149,10 @@ pub(crate) fn backfill_id(row: &Row, column: usize) -> Read<BackfillId> {
     id(row, column, BackfillId::from_bytes)
 }
 
+pub(crate) fn run_id(row: &Row, column: usize) -> Read<RunId> {
+    id(row, column, RunId::from_bytes)
+}
+
 pub(crate) fn artifact_id(row: &Row, column: usize) -> Read<ArtifactId> {
     id(row, column, ArtifactId::from_bytes)
 }
@@ -220,12 +224,20 @@ pub(crate) fn bytes(row: &Row, column: usize) -> Read<Option<Bytes>> {
 
 /// A job runs whoever made it, so that what cannot be read is left out.
 pub(crate) fn source(row: &Row, column: usize, job: JobId) -> Read<Option<Source>> {
+    match maker(row, column, job)? {
+        Some(Maker::Schedule(source)) => Ok(Some(source)),
+        Some(Maker::Run(_)) | None => Ok(None),
+    }
+}
+
+/// The schedule or the run that made a job.
+pub(crate) fn maker(row: &Row, column: usize, job: JobId) -> Read<Option<Maker>> {
     let Some(bytes) = get::<Option<&[u8]>>(row, column)? else { return Ok(None) };
-    let source = Source::from_bytes(bytes);
-    if source.is_none() {
+    let maker = Maker::from_bytes(bytes);
+    if maker.is_none() {
         tracing::warn!(%job, "the schedule that made a job cannot be read");
     }
-    Ok(source)
+    Ok(maker)
 }
 
 /// From the columns of the input, which is there when it is short, and of its length.

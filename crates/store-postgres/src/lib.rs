@@ -44,6 +44,7 @@ mod tls;
 mod transitions;
 mod trouble;
 mod workers;
+mod workflows;
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -44,7 +44,7 @@ const SORTS: [&str; 11] = [
     "schedules_with_calendars",
 ];
 /// Run without the settings that make plans stay; they set their own.
-const MAINTENANCE: [&str; 26] = [
+const MAINTENANCE: [&str; 28] = [
     "prune_workers",
     "prune_namespaces",
     "partitions",
@@ -68,6 +68,8 @@ const MAINTENANCE: [&str; 26] = [
     "prune_ailing",
     "prune_backfill_runs",
     "prune_backfills",
+    "prune_run_outputs",
+    "prune_runs",
     "prune_identity_keys",
     "prune_identity_sessions",
     "prune_identity_users",
@@ -239,6 +241,17 @@ async fn check_all(conn: &Conn, maintenance: &Conn, when: &str) {
         ("prune_backfill_runs", "backfill_ended on backfill"),
         ("prune_backfills", "backfill_ended on backfill"),
         ("prune_backfills", "on backfill_run"),
+        ("workflow_version", "workflow_pkey on workflow"),
+        ("newest_workflow", "Backward using workflow_pkey on workflow"),
+        ("count_workflows", "workflow_pkey on workflow"),
+        ("list_workflows", "workflow_pkey on workflow"),
+        ("lock_run", "workflow_run_pkey on workflow_run"),
+        ("list_runs", "Backward using workflow_run_listed on workflow_run"),
+        ("list_runs_of_workflow", "Backward using workflow_run_of_workflow on workflow_run"),
+        ("due_runs", "workflow_run_wake on workflow_run"),
+        ("run_outputs", "workflow_output_pkey on workflow_output"),
+        ("maker_of_finished", "_id on history_"),
+        ("prune_runs", "workflow_run_ended on workflow_run"),
         ("identity_keys_since", "identity_key_changed on identity_key"),
         ("identity_users_since", "identity_user_changed on identity_user"),
         ("identity_sessions_since", "identity_session_changed on identity_session"),

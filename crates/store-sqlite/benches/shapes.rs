@@ -146,6 +146,7 @@ impl Bench {
             tracing_id: None,
             source: None,
             requester: None,
+            node: None,
             input: None,
         }
     }
@@ -235,6 +236,7 @@ impl Bench {
             cancel: CancelMark::None,
             notice: None,
             success_of: None,
+            node: None,
         }))
     }
 

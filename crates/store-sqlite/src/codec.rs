@@ -8,10 +8,10 @@ use punctual_core::schedule::{By, Source};
 use punctual_core::shard::write::Epoch;
 use punctual_core::task::Priority;
 use punctual_core::{
-    ArtifactId, AttemptNo, BackfillId, Counters, JobId, JobState, NamespaceId, ScheduleId, ServerId, ShardId, TaskId,
-    Timestamp, WorkerId,
+    ArtifactId, AttemptNo, BackfillId, Counters, JobId, JobState, NamespaceId, RunId, ScheduleId, ServerId, ShardId,
+    TaskId, Timestamp, WorkerId,
 };
-use punctual_store::codes;
+use punctual_store::{Maker, codes};
 use rusqlite::Row;
 use rusqlite::types::{FromSqlError, Type, ValueRef};
 
@@ -68,6 +68,10 @@ pub(crate) fn schedule_id(row: &Row<'_>, column: usize) -> rusqlite::Result<Sche
 
 pub(crate) fn backfill_id(row: &Row<'_>, column: usize) -> rusqlite::Result<BackfillId> {
     id(row, column, BackfillId::from_bytes)
+}
+
+pub(crate) fn run_id(row: &Row<'_>, column: usize) -> rusqlite::Result<RunId> {
+    id(row, column, RunId::from_bytes)
 }
 
 pub(crate) fn artifact_id(row: &Row<'_>, column: usize) -> rusqlite::Result<ArtifactId> {
@@ -130,12 +134,20 @@ pub(crate) fn bytes(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Byt
 
 /// A job runs without knowing why it exists, so that what cannot be read is left out.
 pub(crate) fn source(row: &Row<'_>, column: usize, job: JobId) -> rusqlite::Result<Option<Source>> {
+    match maker(row, column, job)? {
+        Some(Maker::Schedule(source)) => Ok(Some(source)),
+        Some(Maker::Run(_)) | None => Ok(None),
+    }
+}
+
+/// The schedule or the run that made a job.
+pub(crate) fn maker(row: &Row<'_>, column: usize, job: JobId) -> rusqlite::Result<Option<Maker>> {
     let Some(bytes) = row.get_ref(column)?.as_blob_or_null()? else { return Ok(None) };
-    let source = Source::from_bytes(bytes);
-    if source.is_none() {
+    let maker = Maker::from_bytes(bytes);
+    if maker.is_none() {
         tracing::warn!(%job, "which schedule made a job cannot be read");
     }
-    Ok(source)
+    Ok(maker)
 }
 
 /// From the columns of the input, which is there when it is short, and of its length.

@@ -37,6 +37,7 @@ mod secrets;
 mod tasks;
 mod transitions;
 mod workers;
+mod workflows;
 mod writer;
 
 use std::collections::HashSet;

@@ -90,6 +90,9 @@ fn prune(conn: &Connection, before: Timestamp, now: Timestamp, limit: usize) -> 
         // Runs first: a backfill goes when it has none left.
         sql!("prune_backfill_runs"),
         sql!("prune_backfills"),
+        // Outputs first: they are found by their runs.
+        sql!("prune_run_outputs"),
+        sql!("prune_runs"),
     ];
     let mut is_over = true;
     for text in records {

@@ -134,6 +134,7 @@ pub fn new_job(n: u64, due_secs: i64, shard: u16) -> NewJob {
         tracing_id: None,
         source: None,
         requester: None,
+        node: None,
         input: None,
     }
 }
@@ -281,6 +282,7 @@ pub fn settled(key: JobKey, n: u32, state: JobState, ending: Ending) -> Settle {
         cancel: CancelMark::None,
         notice: None,
         success_of: None,
+        node: None,
     }
 }
 
@@ -301,6 +303,7 @@ pub fn ended(key: JobKey, state: JobState, finished_at: Timestamp) -> Write {
         cancel: CancelMark::None,
         notice: None,
         success_of: None,
+        node: None,
     }))
 }
 

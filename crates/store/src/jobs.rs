@@ -9,6 +9,7 @@ use punctual_core::give_backs::{GiveBacks, GivenBack};
 use punctual_core::namespace::NamespaceId;
 use punctual_core::schedule::Source;
 use punctual_core::task::Priority;
+use punctual_core::workflow::NodeRef;
 use punctual_core::{AttemptNo, Counters, JobId, JobKey, JobState, Span, TaskId, Timestamp, WorkerId};
 
 use crate::{RequesterId, Result};
@@ -30,7 +31,29 @@ pub struct NewJob {
     pub source: Option<Source>,
     /// Who submitted it; `None` if nobody did, because a schedule made it.
     pub requester: Option<RequesterId>,
+    /// The node of a run that it is for; such a job has no `source`.
+    pub node: Option<NodeRef>,
     pub input: Option<Bytes>,
+}
+
+impl NewJob {
+    /// Why it exists, as stores keep it.
+    pub fn maker(&self) -> Option<[u8; Source::LEN]> {
+        self.node.map(NodeRef::to_bytes).or_else(|| self.source.map(Source::to_bytes))
+    }
+}
+
+/// What [`NewJob::maker`] wrote.
+pub enum Maker {
+    Schedule(Source),
+    Run(NodeRef),
+}
+
+impl Maker {
+    /// `None` if it cannot be read.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        Source::from_bytes(bytes).map(Self::Schedule).or_else(|| NodeRef::from_bytes(bytes).map(Self::Run))
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -29,6 +29,7 @@ mod tasks;
 mod throttle;
 mod transitions;
 mod workers;
+mod workflows;
 
 use std::path::PathBuf;
 
@@ -56,7 +57,7 @@ pub use identities::{
 };
 pub use jobs::{
     DueWindow, Filter, FinishedJob, HotJob, IdempotencyKey, IdempotentAnswer, JobPages, JobReads, JobRecord,
-    LateOutcome, NewJob, Order, Page, Position, RerunRecord, SUBMIT_MAX, Submission, Submit, Submitted, Tables,
+    LateOutcome, Maker, NewJob, Order, Page, Position, RerunRecord, SUBMIT_MAX, Submission, Submit, Submitted, Tables,
     UNREADABLE_NAMED_MAX,
 };
 pub use leases::{Lease, Leases, Owned};
@@ -84,6 +85,10 @@ pub use tasks::{Interned, TaskChange, Tasks};
 pub use throttle::Throttle;
 pub use transitions::{Applied, FoundRow, LoadPage, OpenStarts, Transitions};
 pub use workers::{SeenWorker, SeenWorkers};
+pub use workflows::{
+    OpenRun, RunChange, RunFilter, RunRow, RunStep, VERSIONS_MAX, WORKFLOWS_MAX, WorkflowRow, WorkflowStored,
+    Workflows, run_ends, tasks_from_bytes, tasks_to_bytes,
+};
 
 pub type Result<T> = std::result::Result<T, StoreError>;
 
@@ -95,6 +100,7 @@ pub trait Store:
     + Tasks
     + Schedules
     + Backfills
+    + Workflows
     + Notices
     + Identities
     + Submit

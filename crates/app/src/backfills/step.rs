@@ -240,6 +240,7 @@ impl App {
                 tracing_id: Some(format!("{}/{at}", row.id)),
                 source: Some(source),
                 requester: Some(requester),
+                node: None,
                 input: schedule.edit.input.clone(),
             };
             (*at, job)

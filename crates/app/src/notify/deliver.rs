@@ -209,6 +209,7 @@ impl App {
                 tracing_id: Some(format!("{TRACED_AS}{}", delivery.rule)),
                 source: None,
                 requester: None,
+                node: None,
                 input: Some(delivery.input.clone()),
             });
             rows.push(delivery.record(id, now));

@@ -135,6 +135,7 @@ impl Owner {
             cancel: CancelMark::None,
             notice: None,
             success_of: None,
+            node: None,
         }));
         self.reply_after(id, token, Reply::Done(JobState::Deleted));
     }

@@ -191,6 +191,7 @@ impl Owner {
                     cancel,
                     notice: None,
                     success_of: None,
+                    node: live.node.clone(),
                 };
                 (JobWrite::Settle(settle), Reply::Done(state))
             }

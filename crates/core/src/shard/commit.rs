@@ -248,6 +248,10 @@ impl Owner {
             let shard = self.shard_mut(id.shard()).expect("checked by the caller");
             shard.schedules.succeeded(schedule, at);
         }
+        if settle.node.is_some() {
+            // What follows in its run was stored with its end, due at once.
+            self.read_again(JobKey { due_at: settle.finished_at, id: JobId::first_at(settle.finished_at) });
+        }
         if let Some(source) = tracked {
             self.run_ended(source.schedule, id, settle.state);
         }

@@ -73,6 +73,7 @@ impl Bench {
             submitted_at: NOW,
             tracing_id: None,
             source: None,
+            node: None,
             give_backs: None,
             input: Input::None,
         };

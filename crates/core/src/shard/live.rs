@@ -16,6 +16,7 @@ use crate::shard::sweeps::Sweeps;
 use crate::shard::write::{CancelMark, Epoch, StartsId};
 use crate::task::{Priority, Task};
 use crate::time::{Span, Timestamp};
+use crate::workflow::NodeRef;
 
 pub(super) struct Shard {
     pub(super) id: ShardId,
@@ -63,6 +64,7 @@ pub(super) struct Live {
     pub(super) counters: Counters,
     pub(super) tracing_id: Option<String>,
     pub(super) source: Option<Box<Source>>,
+    pub(super) node: Option<Box<NodeRef>>,
     pub(super) give_backs: Option<Box<GiveBacks>>,
     pub(super) input: Input,
     pub(super) picked_up_at: Timestamp,
@@ -140,6 +142,7 @@ impl Live {
             counters: row.counters,
             tracing_id: row.tracing_id,
             source: row.source,
+            node: row.node,
             give_backs: row.give_backs,
             input: row.input,
             picked_up_at,

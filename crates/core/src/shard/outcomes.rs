@@ -156,6 +156,7 @@ impl Owner {
                     cancel: run.cancel,
                     notice: None,
                     success_of: live.success_of(state),
+                    node: live.node.clone(),
                 })
             }
             Consequence::Requeue { due_at, counters, give_backs } => {
@@ -226,6 +227,7 @@ impl Owner {
         let live = shard.jobs.get_mut(&id).expect("the job is in memory");
         live.stage = Stage::MOVING;
         let (key, counters) = (live.key, live.counters);
+        let node = live.node.clone();
         let cancel = CancelMark::None;
         let notice = self.notice_of_end(id, state);
         self.push(JobWrite::Settle(Settle {
@@ -239,6 +241,7 @@ impl Owner {
             cancel,
             notice,
             success_of: None,
+            node,
         }));
         state
     }

@@ -83,6 +83,7 @@ impl Bench {
             submitted_at: self.now,
             tracing_id: None,
             source: None,
+            node: None,
             give_backs: None,
             input: Input::None,
         };

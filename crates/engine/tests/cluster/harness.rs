@@ -96,6 +96,7 @@ impl Harness {
             tracing_id: None,
             source: None,
             requester: None,
+            node: None,
             input: None,
         };
         let id = job.id;

@@ -13,9 +13,10 @@ use punctual_core::schedule::{By, OccurrenceRow, ScheduleChange, ScheduleRow, St
 use punctual_core::shard::event::Load;
 use punctual_core::shard::write::{Epoch, SharedBatch};
 use punctual_core::task::Task;
+use punctual_core::workflow::{NodeRef, RunEvent};
 use punctual_core::{
-    ArtifactId, AttemptNo, BackfillId, EnrolmentId, JobId, JobKey, JoinTokenId, NamespaceId, NamespaceName, ScheduleId,
-    ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
+    ArtifactId, AttemptNo, BackfillId, EnrolmentId, JobId, JobKey, JoinTokenId, NamespaceId, NamespaceName, RunId,
+    ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
 };
 use punctual_store::{
     Ailing, AllNamespaces, Applied, Archived, Archiving, Arrival, Artifact, ArtifactChange, Artifacts, Audit,
@@ -27,9 +28,10 @@ use punctual_store::{
     Leases, LoadPage, LoadedRow, LogArchive, LogChunk, LogPiece, Logs, Member, Members, NamespaceChange,
     NamespaceDeletion, Namespaces, NewArtifact, Notices, OccurrenceFilter, OpenStarts, Order, Owned, Page, Position,
     Requester, RequesterId, Requesters, RerunRecord, Result, Retention, RootKeyId, RuleChange, RuleDeletion, RuleRow,
-    ScheduleFilter, Schedules, SealedKey, SecretChange, SecretRow, Secrets, SeenMember, SeenWorker, SeenWorkers,
-    SessionChange, SessionRow, ShardSchedules, Stepped, Store, StoreError, Submission, Submit, Submitted, TaskChange,
-    Tasks, Transitions, UserChange, UserRow, UserSessions, Uses, WaitingNotice, WholeLog,
+    RunChange, RunFilter, RunRow, ScheduleFilter, Schedules, SealedKey, SecretChange, SecretRow, Secrets, SeenMember,
+    SeenWorker, SeenWorkers, SessionChange, SessionRow, ShardSchedules, Stepped, Store, StoreError, Submission, Submit,
+    Submitted, TaskChange, Tasks, Transitions, UserChange, UserRow, UserSessions, Uses, WaitingNotice, WholeLog,
+    WorkflowRow, WorkflowStored, Workflows,
 };
 use punctual_store_tests::model::ModelStore;
 use tokio::sync::watch;
@@ -164,6 +166,17 @@ under_weather! {
         backfilled(
             schedule: ScheduleId, from: Timestamp, until: Timestamp, limit: usize
         ) -> Vec<Backfilled>;
+    }
+    Workflows {
+        put_workflow(row: WorkflowRow) -> WorkflowStored;
+        workflow(namespace: NamespaceId, name: &str, version: Option<u32>) -> Option<WorkflowRow>;
+        list_workflows(namespace: NamespaceId, after: Option<String>, limit: usize) -> Vec<WorkflowRow>;
+        start_run(row: RunRow) -> RunChange;
+        change_run(id: RunId, event: RunEvent, now: Timestamp) -> Option<RunChange>;
+        run(id: RunId) -> Option<RunRow>;
+        list_runs(filter: RunFilter) -> Vec<RunRow>;
+        due_runs(now: Timestamp, limit: usize) -> Vec<RunId>;
+        node_of_job(job: JobId) -> Option<NodeRef>;
     }
     Notices {
         put_rule(row: RuleRow, expected: Option<u32>) -> RuleChange;

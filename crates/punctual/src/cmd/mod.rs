@@ -34,6 +34,7 @@ pub(crate) mod user;
 pub(crate) mod wait;
 pub(crate) mod worker;
 pub(crate) mod worker_tokens;
+pub(crate) mod workflow;
 
 pub(crate) use crate::context::Context;
 
@@ -58,6 +59,7 @@ pub(crate) async fn dispatch(command: Command, context: &Context) -> anyhow::Res
         Command::Authority(verb) => authority::run(verb, context).await,
         Command::Schedule(verb) => schedule::run(verb, context).await,
         Command::Backfill(verb) => backfill::run(verb, context).await,
+        Command::Workflow(verb) => workflow::run(verb, context).await,
         Command::Calendar(verb) => calendar::run(verb, context).await,
         Command::Secret(verb) => secret::run(verb, context).await,
         Command::RootKey(verb) => secret::run_root_key(verb, context).await,

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use comfy_table::Cell;
 use punctual_api::{
     Answered, Attempt, AttemptDetails, Job, JobAction, JobNotification, JobSchedule, JobSummary, LateOutcome,
-    Requester, Rerun, RetryCount, TaskDefinition, TaskRef,
+    RelatedNode, Requester, Rerun, RetryCount, TaskDefinition, TaskRef,
 };
 use punctual_core::task::{DeliveryMode, Limits, Run, TaskSpec};
 use punctual_core::{JobState, Span};
@@ -145,7 +145,14 @@ fn job_text(out: &Output, job: &Job) -> String {
     if let Some(schedule) = &job.schedule {
         text.line("schedule", job_schedule(out, schedule));
     }
-    if let Some(tracing_id) = &job.tracing_id {
+    if let Some(place) = &job.workflow {
+        let item = place.item.map(|item| format!(", element {item}")).unwrap_or_default();
+        let of = format!("{} version {}, node {}{item}", place.workflow, place.version, place.node);
+        text.line("workflow", format!("{of}, {}", place.run));
+        related(&mut text, "after", &place.before, out);
+        related(&mut text, "before", &place.after, out);
+    }
+    if let Some(tracing_id) = job.tracing_id.as_ref().filter(|_| job.workflow.is_none()) {
         text.line("tracing id", tracing_id);
     }
     for late in job.late_outcomes.iter().filter(|late| job.attempts.iter().all(|known| known.attempt != late.attempt)) {
@@ -214,6 +221,15 @@ fn job_task(job: &Job) -> String {
 
 pub(crate) fn task_ref(task: &TaskRef) -> String {
     format!("{} ({}, queue {})", task.name.as_deref().unwrap_or("one-off"), task.kind, task.queue)
+}
+
+/// What comes before or after a job of a workflow, one in each line.
+fn related(text: &mut Detail, name: &str, nodes: &[RelatedNode], out: &Output) {
+    for (place, node) in nodes.iter().enumerate() {
+        let job = node.job.map(|job| format!("  {job}")).unwrap_or_default();
+        let name = if place == 0 { name } else { "" };
+        text.line(name, format!("{}  {}{job}", node.node, out.state_text(&node.state)));
+    }
 }
 
 /// Which schedule made a job, and for which of its times.

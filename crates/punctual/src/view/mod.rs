@@ -18,6 +18,7 @@ mod task;
 mod task_changes;
 mod wait_reasons;
 mod worker;
+pub(crate) mod workflow;
 
 use std::fmt::Write as _;
 

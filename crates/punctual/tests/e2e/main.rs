@@ -49,3 +49,4 @@ mod tenants;
 mod terminal;
 mod tls;
 mod untrusted_listeners;
+mod workflows;

@@ -194,6 +194,7 @@ impl HistoryBuilder {
             cancel: CancelMark::None,
             notice: self.notice(),
             success_of: None,
+            node: None,
         };
         self.write(Write::Job(JobWrite::Settle(settle)))
     }

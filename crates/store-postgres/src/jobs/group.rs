@@ -291,7 +291,7 @@ async fn insert_jobs(conn: &Conn, jobs: &[&NewJob], known: impl Fn(TaskId) -> Op
         column(jobs.iter().map(|job| i16::from(job.priority.get()))),
     ];
     let is_plain = |job: &NewJob| {
-        job.tracing_id.is_none() && job.input.is_none() && job.source.is_none() && job.namespace.is_default()
+        job.tracing_id.is_none() && job.input.is_none() && job.maker().is_none() && job.namespace.is_default()
     };
     let requesters = || column(jobs.iter().map(|job| job.requester.map(requesters::number)));
     if jobs.iter().all(|job| is_plain(job)) {
@@ -300,7 +300,7 @@ async fn insert_jobs(conn: &Conn, jobs: &[&NewJob], known: impl Fn(TaskId) -> Op
     }
     params.push(column(jobs.iter().map(|job| job.tracing_id.as_deref().map(codec::text))));
     params.push(column(jobs.iter().map(|job| job.input.clone().map(Blob))));
-    params.push(column(jobs.iter().map(|job| job.source.map(|source| source.to_bytes().to_vec()))));
+    params.push(column(jobs.iter().map(|job| job.maker().map(|maker| maker.to_vec()))));
     params.push(column(jobs.iter().map(|job| codec::namespace_or_none(job.namespace))));
     params.push(requesters());
     Ok(Step::Prepared(conn.prepare(sql!("insert_jobs")).await?, params))

@@ -21,6 +21,7 @@ use crate::nodes::Numbers;
 use crate::pipeline::{Param, Pipeline, Step, column};
 use crate::sql;
 use crate::trouble::Trouble;
+use crate::workflows;
 
 type Done<T> = Result<T, Trouble>;
 
@@ -35,6 +36,10 @@ pub(super) struct Sent {
 /// only after the one numbered `last`. An error, with nothing sent, if a write cannot be made at all.
 pub(super) async fn send(conn: &Arc<Conn>, nodes: &Numbers, batch: &Batch, last: u64, number: u64) -> Done<Sent> {
     check_fences(batch)?;
+    if batch.job_writes().any(|(_, write)| matches!(write, JobWrite::Settle(settle) if settle.node.is_some())) {
+        // The states of runs have to be read before it is known what to write.
+        return Err(Trouble::inconsistent("what follows in runs is worked out step by step"));
+    }
     let fence: Vec<Param> = vec![
         column(batch.fences.iter().map(|(shard, _)| shard_number(*shard))),
         column(batch.fences.iter().map(|(_, epoch)| epoch.0 as i64)),
@@ -112,6 +117,7 @@ pub(super) async fn apply_carefully(conn: &Arc<Conn>, nodes: &Numbers, batch: &B
         query(conn, statement.text, statement.params).await?;
     }
     let void = missing.into_void();
+    workflows::step_all(conn, batch, &void).await?;
     if let Some(statement) = notices::statement(batch.notices(&void)) {
         query(conn, statement.text, statement.params).await?;
     }

@@ -1,6 +1,5 @@
 //! Stores new jobs.
 
-use punctual_core::schedule::Source;
 use punctual_core::{JobKey, Timestamp};
 use punctual_store::{IdempotencyKey, NewJob, SUBMIT_MAX, Submission, Submitted};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -106,7 +105,7 @@ fn insert(db: &Db, jobs: &[NewJob], tasks: &[i64]) -> Result<(), Failure> {
             job.priority.get(),
             job.submitted_at.as_micros(),
             job.tracing_id,
-            job.source.map(Source::to_bytes),
+            job.maker(),
             job.input.as_deref(),
             job.namespace.or_none(),
             job.requester.map(|requester| requester.0)

@@ -11,7 +11,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 use super::settle::Settling;
 use super::{late, notices, requeue, schedules, starts};
 use crate::writer::{Db, Failure};
-use crate::{codec, sql};
+use crate::{codec, sql, workflows};
 
 pub(super) fn run(db: &mut Db, batch: &Batch) -> Result<Applied, Failure> {
     let fenced = fenced_shards(&db.conn, batch)?;
@@ -25,6 +25,7 @@ pub(super) fn run(db: &mut Db, batch: &Batch) -> Result<Applied, Failure> {
         let mut void = Void::default();
         schedules::write_all(db, batch, &mut void)?;
         write_all(&db.conn, batch, &mut void)?;
+        workflows::step_all(db, batch, &void)?;
         notices::keep(&db.conn, batch, &void)?;
         Ok(void)
     })?;

@@ -19,7 +19,7 @@ use punctual_store::{Applied, FoundRow, LoadPage, OpenStarts, Result, Transition
 
 use crate::SqliteStore;
 
-pub(crate) use read::at_its_key;
+pub(crate) use read::{at_its_key, find};
 
 #[async_trait]
 impl Transitions for SqliteStore {

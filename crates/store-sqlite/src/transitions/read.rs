@@ -6,7 +6,7 @@ use punctual_core::shard::event::{Load, Sweep};
 use punctual_core::shard::write::{BatchSeq, CancelMark, OpenStart, StartsId};
 use punctual_core::{AttemptNo, JobId, JobKey, JobRow, ShardId};
 use punctual_store::columns::job_row;
-use punctual_store::{FoundRow, LoadPage, OpenStarts};
+use punctual_store::{FoundRow, LoadPage, Maker, OpenStarts};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
 use super::starts;
@@ -50,7 +50,7 @@ pub(super) fn load(conn: &Connection, load: &Load) -> Result<LoadPage, Failure> 
     Ok(page)
 }
 
-pub(super) fn find(conn: &Connection, id: JobId) -> Result<FoundRow, Failure> {
+pub(crate) fn find(conn: &Connection, id: JobId) -> Result<FoundRow, Failure> {
     let mut statement = conn.prepare_cached(sql!("job_row"))?;
     if let Some(row) = at_its_key(conn, id, |key| job_row(&mut statement, key))? {
         return Ok(FoundRow::Hot(row));
@@ -138,6 +138,11 @@ fn job_row(statement: &mut CachedStatement<'_>, key: JobKey) -> rusqlite::Result
 fn read_row(row: &Row<'_>) -> rusqlite::Result<JobRow> {
     use job_row as column;
     let id = codec::job_id(row, column::ID)?;
+    let (source, node) = match codec::maker(row, column::SOURCE, id)? {
+        Some(Maker::Schedule(source)) => (Some(Box::new(source)), None),
+        Some(Maker::Run(node)) => (None, Some(Box::new(node))),
+        None => (None, None),
+    };
     Ok(JobRow {
         key: JobKey { id, due_at: codec::time(row, column::DUE_AT)? },
         task: codec::task_id(row, column::TASK)?,
@@ -145,7 +150,8 @@ fn read_row(row: &Row<'_>) -> rusqlite::Result<JobRow> {
         counters: codec::counters(row, [column::NEXT_ATTEMPT, column::FAILURES, column::NODE_FAILURES])?,
         submitted_at: codec::time(row, column::SUBMITTED_AT)?,
         tracing_id: row.get(column::TRACING_ID)?,
-        source: codec::source(row, column::SOURCE, id)?.map(Box::new),
+        source,
+        node,
         give_backs: codec::give_backs(row, column::GIVE_BACKS, id)?,
         input: codec::input(row, column::INPUT, column::INPUT_LEN)?,
     })

@@ -38,6 +38,7 @@ pub(super) async fn a_planned_time_that_fires_makes_its_job(store: &dyn Store) {
         submitted_at: decision.occurrence.decided_at,
         tracing_id: None,
         source: Some(Box::new(source)),
+        node: None,
         give_backs: None,
         input: Input::None,
     };

@@ -35,6 +35,7 @@ mod starts;
 mod submits;
 mod tasks;
 mod workers;
+mod workflows;
 
 use punctual_store::Store;
 
@@ -375,6 +376,17 @@ cases! { ($)
         backfilled_times_of_a_schedule_are_found,
         old_backfills_go_with_their_runs,
         the_task_of_a_backfill_is_in_use,
+    }
+    workflows {
+        a_new_version_differs_from_the_newest,
+        a_run_reads_back_and_its_first_jobs_wait,
+        the_end_of_a_job_releases_what_waits_for_it,
+        a_fenced_owner_releases_nothing,
+        an_end_that_is_void_changes_no_run,
+        ends_in_one_batch_are_applied_in_their_order,
+        a_gate_is_decided_once,
+        runs_are_due_when_their_time_has_come,
+        runs_are_listed_the_latest_first,
     }
     leases {
         a_server_acquires_free_shards_up_to_its_limit,

@@ -150,6 +150,7 @@ fn unstarted(key: JobKey, state: JobState) -> Write {
         cancel: CancelMark::None,
         notice: None,
         success_of: None,
+        node: None,
     }))
 }
 

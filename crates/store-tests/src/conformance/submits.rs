@@ -24,6 +24,7 @@ pub(super) async fn a_submitted_job_can_be_found_loaded_and_shown(store: &dyn St
         submitted_at: job.submitted_at,
         tracing_id: job.tracing_id.clone(),
         source: None,
+        node: None,
         give_backs: None,
         input: Input::Inline(text("{}")),
     };

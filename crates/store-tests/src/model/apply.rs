@@ -67,6 +67,7 @@ impl State {
                 JobWrite::CloseStarts(starts) => drop(self.starts.take(starts)),
             }
         }
+        self.step_runs(batch, &void)?;
         self.keep_notices(batch.notices(&void));
         for (shard, starts) in started {
             let name = batch.starts_id(shard);

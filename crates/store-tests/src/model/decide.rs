@@ -174,6 +174,7 @@ impl State {
             tracing_id: None,
             source: Some(job.source),
             requester: None,
+            node: None,
             give_backs: None,
             input,
         };

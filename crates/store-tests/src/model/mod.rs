@@ -29,6 +29,7 @@ mod secrets;
 mod table;
 mod tasks;
 mod workers;
+mod workflows;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -40,15 +41,16 @@ use punctual_core::notice::Notice;
 use punctual_core::schedule::{OccurrenceRow, ScheduleChange, ScheduleRow, Source, StoredCalendar};
 use punctual_core::shard::write::{Epoch, Start, StartsId};
 use punctual_core::task::{Priority, Task};
+use punctual_core::workflow::NodeRef;
 use punctual_core::{
-    ArtifactId, AttemptNo, BackfillId, Counters, EnrolmentId, JobId, JobKey, JobState, JoinTokenId, NamespaceId,
+    ArtifactId, AttemptNo, BackfillId, Counters, EnrolmentId, JobId, JobKey, JobState, JoinTokenId, NamespaceId, RunId,
     ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
 };
 use punctual_store::{
     Ailing, AuditEnds, AuditRow, AuthorityRow, BackfillRow, BackfillRun, ClusterSecret, DeliveryRow, DutyLease,
     Enrolment, IdempotencyKey, IdempotentAnswer, IdentityId, JobAction, JoinTokenRow, KeyRow, NamespaceRow, Requester,
-    RequesterId, RerunRecord, Result, RuleRow, SealedKey, SecretRow, SeenMember, SeenWorker, SessionRow, StoreError,
-    UserRow,
+    RequesterId, RerunRecord, Result, RuleRow, RunRow, SealedKey, SecretRow, SeenMember, SeenWorker, SessionRow,
+    StoreError, UserRow, WorkflowRow,
 };
 
 use artifacts::StoredArtifact;
@@ -113,6 +115,10 @@ pub struct State {
     deliveries: Table<(Timestamp, JobId), DeliveryRow>,
     backfills: Table<BackfillId, BackfillRow>,
     backfill_runs: Table<(BackfillId, Timestamp), BackfillRun>,
+    workflows: Table<(NamespaceId, String, u32), WorkflowRow>,
+    /// Each with when it is to be looked at.
+    runs: Table<RunId, (RunRow, Option<Timestamp>)>,
+    run_outputs: Table<(RunId, u16, u32), Bytes>,
     members: Table<ServerId, SeenMember>,
     authorities: Table<u32, AuthorityRow>,
     workers: Table<WorkerId, SeenWorker>,
@@ -162,6 +168,7 @@ struct Hot {
     tracing_id: Option<String>,
     source: Option<Source>,
     requester: Option<RequesterId>,
+    node: Option<NodeRef>,
     give_backs: Option<Box<GiveBacks>>,
     input: Option<Bytes>,
 }
@@ -218,6 +225,9 @@ impl ModelStore {
             deliveries: Table::default(),
             backfills: Table::default(),
             backfill_runs: Table::default(),
+            workflows: Table::default(),
+            runs: Table::default(),
+            run_outputs: Table::default(),
             members: Table::default(),
             authorities: Table::default(),
             workers: Table::default(),
@@ -348,6 +358,9 @@ impl State {
             deliveries,
             backfills,
             backfill_runs,
+            workflows,
+            runs,
+            run_outputs,
             members,
             authorities,
             workers,

@@ -90,6 +90,7 @@ fn row(key: JobKey, hot: &Hot) -> JobRow {
         submitted_at: hot.submitted_at,
         tracing_id: hot.tracing_id.clone(),
         source: hot.source.map(Box::new),
+        node: hot.node.map(Box::new),
         give_backs: hot.give_backs.clone(),
         input,
     }

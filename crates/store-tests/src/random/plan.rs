@@ -156,6 +156,7 @@ impl Plan {
             tracing_id: self.random.one_in(3).then(|| self.random.pick(&["trace a", "trace b", "trace c"]).to_owned()),
             source: self.random.one_in(3).then(|| self.source()),
             requester: None,
+            node: None,
             input: self.random.one_in(2).then(|| vec![self.now as u8; input_len].into()),
         }
     }
@@ -291,6 +292,7 @@ impl Plan {
             cancel: self.cancel(),
             notice: self.notice(key.shard()),
             success_of: None,
+            node: None,
         }
     }
 

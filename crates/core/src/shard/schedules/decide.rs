@@ -164,6 +164,7 @@ impl Schedules {
             submitted_at: decided_at,
             tracing_id: None,
             source: Some(Box::new(job.source)),
+            node: None,
             give_backs: None,
             // Its length is not known here, and does not matter: it is read when the job starts.
             input: if job.has_input { Input::Stored { len: 0 } } else { Input::None },

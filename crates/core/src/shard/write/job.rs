@@ -10,6 +10,7 @@ use crate::job::{Counters, JobKey};
 use crate::lifecycle::JobState;
 use crate::notice::Notice;
 use crate::time::Timestamp;
+use crate::workflow::NodeRef;
 
 /// Applied in the order in which they were decided.
 #[derive(Debug, Clone, PartialEq)]
@@ -130,6 +131,9 @@ pub struct Settle {
     /// The planned time of a scheduled run that succeeded: the schedule's last success, unless a later one is known. Boxed:
     /// most jobs are of no schedule.
     pub success_of: Option<Box<(ScheduleId, Timestamp)>>,
+    /// The node of a run that ends with the job: what follows from it for the run is applied in the same transaction. Boxed:
+    /// most jobs are of no run.
+    pub node: Option<Box<NodeRef>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -45,6 +45,7 @@ async fn every_documented_route_answers_as_documented() {
     api.get("/v1/jobs").await.expect(200);
 
     visit_schedules(&world).await;
+    visit_workflows(&world).await;
     visit_notifications(&world).await;
     visit_identities(&world).await;
     visit_namespaces(&world).await;
@@ -174,6 +175,37 @@ async fn visit_schedules(world: &World) {
         api.delete(&format!("/v1/schedules/{}", schedule["name"].as_str().expect("a name"))).await.expect(204);
     }
     api.delete("/v1/calendars/holidays").await.expect(204);
+}
+
+async fn visit_workflows(world: &World) {
+    let api = &world.api;
+    let probe = |name: &str, needs: &[&str]| json!({ "name": name, "needs": needs, "inline": { "run": { "probe": { "output": "[1]" } } } });
+    let nodes = json!([
+        probe("a", &[]),
+        { "name": "each", "needs": ["a"], "for_each": { "from": "a" }, "inline": { "run": { "probe": {} } } },
+        { "name": "ok", "needs": ["a"], "gate": { "note": "Go on?" } },
+        probe("late", &["ok"]),
+        probe("left", &["ok"]),
+    ]);
+    let definition = json!({ "nodes": nodes, "on_end": [{ "name": "end", "inline": { "run": { "probe": {} } } }] });
+    api.put("/v1/workflows/flow", definition.clone()).await.expect(201);
+    api.put("/v1/workflows/flow", definition).await.expect(200);
+    api.get("/v1/workflows").await.expect(200);
+    api.get("/v1/workflows/flow?version=1").await.expect(200);
+    let run = api.post("/v1/workflows/flow/runs", json!({ "input": { "day": 1 } })).await.expect(201);
+    let run = format!("/v1/runs/{}", run.str("/id"));
+    eventually("the gate is open", || async { api.get(&run).await.expect(200).body["nodes"][2]["state"] == "open" })
+        .await;
+    api.post(&format!("{run}/skip"), json!({ "node": "left" })).await.expect(200);
+    api.post(&format!("{run}/decide"), json!({ "node": "ok", "decision": "reject" })).await.expect(200);
+    let failed = || async { api.get(&run).await.expect(200).body["state"] == "failed" };
+    eventually("the run fails", failed).await;
+    api.post(&format!("{run}/resume"), json!({})).await.expect(200);
+    api.command(&format!("{run}/cancel")).await.expect(200);
+    api.post(&format!("{run}/rerun"), json!({})).await.expect(201);
+    api.get("/v1/runs?workflow=flow&limit=1").await.expect(200);
+    let job = api.get(&run).await.body["nodes"][0]["job"].as_str().expect("it had a job").to_owned();
+    api.get(&format!("/v1/jobs/{job}")).await.expect(200);
 }
 
 #[tokio::test]

@@ -1,0 +1,131 @@
+//! What people do to runs, and what time alone brings about.
+
+use futures_util::future::join_all;
+use punctual_api::{
+    DecideRequest, ErrorKind, GateDecision, ResumeRequest, RunQuery, RunView, SkipNodeRequest, VersionQuery,
+    WorkflowQuery,
+};
+use punctual_core::shard::event::Command;
+use punctual_core::workflow::{GateVerdict, Refusal, RunEvent, WorkflowSpec};
+use punctual_core::{JobId, RunId};
+use punctual_store::{RunChange, RunRow};
+
+use super::apply::read_spec;
+use crate::principal::By;
+use crate::principal::permission::ControlJobs;
+use crate::{App, AppError, Checked, Result, cut};
+
+/// Jobs that are cancelled at a time.
+const CANCELS_AT_ONCE: usize = 32;
+/// Runs that one look advances.
+const DUE_RUNS_MAX: usize = 500;
+
+impl App {
+    /// Ends a run: nothing more of it starts, and its jobs are cancelled.
+    pub async fn cancel_workflow_run(&self, by: &By<ControlJobs>, id: RunId) -> Result<RunView> {
+        let (row, _) = self.with_spec(by, id).await?;
+        self.change_run(by, row, RunEvent::Cancel { by: by.who().to_owned() }).await
+    }
+
+    /// Has a run go on that failed or was cancelled: what failed begins again, what succeeded stays.
+    pub async fn resume_run(&self, by: &By<ControlJobs>, id: RunId, request: &ResumeRequest) -> Result<RunView> {
+        let (row, spec) = self.with_spec(by, id).await?;
+        let number = |(place, name): (usize, &String)| node(&spec, name, &format!("/skip/{place}"));
+        let skip = request.skip.iter().enumerate().map(number).collect::<Result<_>>()?;
+        self.change_run(by, row, RunEvent::Resume { skip }).await
+    }
+
+    /// Passes over a node that has not started.
+    pub async fn skip_node(&self, by: &By<ControlJobs>, id: RunId, request: &SkipNodeRequest) -> Result<RunView> {
+        let (row, spec) = self.with_spec(by, id).await?;
+        let node = node(&spec, &request.node, "/node")?;
+        self.change_run(by, row, RunEvent::Skip { node, by: by.who().to_owned() }).await
+    }
+
+    /// Decides a gate.
+    pub async fn decide_gate(&self, by: &By<ControlJobs>, id: RunId, request: &DecideRequest) -> Result<RunView> {
+        let (row, spec) = self.with_spec(by, id).await?;
+        let node = node(&spec, &request.node, "/node")?;
+        let verdict = match request.decision {
+            GateDecision::Approve => GateVerdict::Approved,
+            GateDecision::Reject => GateVerdict::Rejected,
+        };
+        self.change_run(by, row, RunEvent::Decide { node, verdict, by: by.who().to_owned() }).await
+    }
+
+    async fn with_spec(&self, by: &By<ControlJobs>, id: RunId) -> Result<(RunRow, WorkflowSpec)> {
+        let row = self.read_run(by.namespace(), id).await?;
+        let workflow = self.read_workflow(row.namespace, &row.workflow, Some(row.version)).await?;
+        let spec = read_spec(&workflow)?;
+        Ok((row, spec))
+    }
+
+    async fn change_run(&self, by: &By<ControlJobs>, row: RunRow, event: RunEvent) -> Result<RunView> {
+        let id = row.id;
+        let changed = self.0.store.change_run(id, event, self.now()).await?;
+        let RunChange { row, jobs, cancels, refused } =
+            changed.ok_or_else(|| AppError::new(ErrorKind::RunNotFound, format!("there is no run {id}")))?;
+        if let Some(refusal) = refused {
+            return Err(refused_because(refusal));
+        }
+        self.tell_of_jobs(&jobs).await;
+        self.cancel_jobs_of_run(&cancels).await;
+        Ok(cut::run(by, self.run_view(&row).await?))
+    }
+
+    /// What is not answered is asked again: the run is looked at until its jobs have ended.
+    async fn cancel_jobs_of_run(&self, jobs: &[JobId]) {
+        for part in jobs.chunks(CANCELS_AT_ONCE) {
+            for answer in join_all(part.iter().map(|job| self.command(*job, Command::Cancel))).await {
+                if let Err(error) = answer
+                    && !matches!(error.kind, ErrorKind::JobAlreadyFinished | ErrorKind::JobNotFound)
+                {
+                    tracing::debug!(%error.detail, "a job of a run could not be cancelled, and is tried again");
+                }
+            }
+        }
+    }
+
+    /// Advances the runs of this server's shards whose time has come: gates that nobody decided, runs that take too long, and
+    /// jobs that are still to be cancelled.
+    pub async fn advance_runs(&self) -> Result<()> {
+        let owned = self.0.cluster.owned_here();
+        if owned.is_empty() {
+            return Ok(());
+        }
+        let due = self.0.store.due_runs(self.now(), DUE_RUNS_MAX).await?;
+        for id in due.into_iter().filter(|id| owned.contains(&id.shard())) {
+            let changed = self.0.store.change_run(id, RunEvent::Tick, self.now()).await?;
+            let Some(RunChange { jobs, cancels, .. }) = changed else { continue };
+            self.tell_of_jobs(&jobs).await;
+            self.cancel_jobs_of_run(&cancels).await;
+        }
+        Ok(())
+    }
+}
+
+fn node(spec: &WorkflowSpec, name: &str, pointer: &str) -> Result<u16> {
+    let place = spec.nodes.iter().position(|node| node.name == name);
+    let place = place.ok_or_else(|| AppError::field(pointer, format!("the run has no node `{name}`")))?;
+    Ok(place as u16)
+}
+
+fn refused_because(refusal: Refusal) -> AppError {
+    let (detail, hint) = match refusal {
+        Refusal::NotOpen => ("the node is not a gate that waits for a decision", "look at the states of its nodes"),
+        Refusal::NotSkippable => (
+            "the node cannot be skipped in its state",
+            "skip what has not started; resume a failed run with `skip` to pass over what failed",
+        ),
+        Refusal::Ended => ("the run has ended, or only what comes after its nodes still runs", "look at its state"),
+        Refusal::NotResumable => ("only a run that failed or was cancelled can go on", "run the workflow again"),
+    };
+    AppError::new(ErrorKind::RunRefused, detail).hint(hint)
+}
+
+impl Checked for RunQuery {}
+impl Checked for WorkflowQuery {}
+impl Checked for VersionQuery {}
+impl Checked for ResumeRequest {}
+impl Checked for SkipNodeRequest {}
+impl Checked for DecideRequest {}

@@ -1,0 +1,274 @@
+//! The durable state of a run.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::JobId;
+use crate::time::Timestamp;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RunStatus {
+    Running,
+    Succeeded,
+    Failed,
+    Cancelled,
+}
+
+impl RunStatus {
+    pub const ALL: [Self; 4] = [Self::Running, Self::Succeeded, Self::Failed, Self::Cancelled];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == text)
+    }
+
+    /// For stores. Never changes.
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Running => 0,
+            Self::Succeeded => 1,
+            Self::Failed => 2,
+            Self::Cancelled => 3,
+        }
+    }
+
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.number() == number)
+    }
+}
+
+/// Which part of a run is under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    Nodes,
+    /// The nodes have ended, and what comes after them runs.
+    Handlers,
+    Ended,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunState {
+    pub phase: Phase,
+    /// When it times out.
+    pub deadline: Timestamp,
+    /// Who asked for its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancelled: Option<Note>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub timed_out: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
+    pub nodes: Vec<NodeState>,
+}
+
+/// Who did something by hand, and when.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    pub at: Timestamp,
+    pub by: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeStatus {
+    /// The nodes that it needs have not ended.
+    Waiting,
+    /// It was released: its job waits for its start, or runs.
+    Active,
+    /// A gate that waits for a decision.
+    Open,
+    Succeeded,
+    Failed,
+    /// Its job was cancelled or deleted, or the run was while it waited for a decision.
+    Cancelled,
+    /// Its condition or its trigger rule did not hold, or somebody skipped it.
+    Skipped,
+    /// It did not start because of a failure before it.
+    UpstreamFailed,
+    /// The run ended before its turn came.
+    NotRun,
+}
+
+impl NodeStatus {
+    pub const ALL: [Self; 9] = [
+        Self::Waiting,
+        Self::Active,
+        Self::Open,
+        Self::Succeeded,
+        Self::Failed,
+        Self::Cancelled,
+        Self::Skipped,
+        Self::UpstreamFailed,
+        Self::NotRun,
+    ];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Active => "active",
+            Self::Open => "open",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Skipped => "skipped",
+            Self::UpstreamFailed => "upstream_failed",
+            Self::NotRun => "not_run",
+        }
+    }
+
+    /// It will not change by itself any more.
+    pub const fn is_final(self) -> bool {
+        !matches!(self, Self::Waiting | Self::Active | Self::Open)
+    }
+
+    /// It counts as a failure where trigger rules ask for one.
+    pub const fn is_failure(self) -> bool {
+        matches!(self, Self::Failed | Self::Cancelled | Self::UpstreamFailed)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NodeState {
+    pub status: NodeStatus,
+    /// How often it was started before.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub round: u16,
+    /// The last job that was released for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub released_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
+    /// Why, if no job says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Who decided, skipped or approved it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided: Option<Note>,
+    /// Its output was too long to be kept for the nodes that read it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub output_too_long: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fan: Option<Box<FanState>>,
+}
+
+fn is_zero(number: &u16) -> bool {
+    *number == 0
+}
+
+/// The jobs of a node that fans out.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct FanState {
+    /// One letter for each element of the list; see [`ItemStatus`].
+    pub items: String,
+    /// The jobs that are under way.
+    #[serde(default)]
+    pub active: BTreeMap<u32, JobId>,
+    /// Some jobs that failed, for people.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub failed: BTreeMap<u32, JobId>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ItemStatus {
+    Waiting,
+    Active,
+    Succeeded,
+    Failed,
+}
+
+impl ItemStatus {
+    pub(super) const fn letter(self) -> u8 {
+        match self {
+            Self::Waiting => b'w',
+            Self::Active => b'a',
+            Self::Succeeded => b's',
+            Self::Failed => b'f',
+        }
+    }
+}
+
+impl FanState {
+    /// Jobs that failed and that people are shown.
+    pub(super) const FAILED_SHOWN: usize = 10;
+
+    pub fn count(&self, status: ItemStatus) -> usize {
+        self.items.bytes().filter(|letter| *letter == status.letter()).count()
+    }
+
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+}
+
+impl NodeState {
+    pub(super) fn waiting(round: u16) -> Self {
+        Self {
+            status: NodeStatus::Waiting,
+            round,
+            job: None,
+            released_at: None,
+            ended_at: None,
+            reason: None,
+            decided: None,
+            output_too_long: false,
+            fan: None,
+        }
+    }
+
+    /// Its jobs that have not ended.
+    pub fn live_jobs(&self) -> Vec<JobId> {
+        if self.status != NodeStatus::Active {
+            return Vec::new();
+        }
+        match &self.fan {
+            Some(fan) => fan.active.values().copied().collect(),
+            None => self.job.into_iter().collect(),
+        }
+    }
+}
+
+impl RunState {
+    pub fn new(nodes: usize, deadline: Timestamp) -> Self {
+        Self {
+            phase: Phase::Nodes,
+            deadline,
+            cancelled: None,
+            timed_out: false,
+            ended_at: None,
+            nodes: vec![NodeState::waiting(0); nodes],
+        }
+    }
+
+    /// What the run is, or will be when what runs after its nodes has ended.
+    pub fn status(&self, handlers_from: usize) -> RunStatus {
+        if self.phase != Phase::Ended {
+            return RunStatus::Running;
+        }
+        self.outcome(handlers_from)
+    }
+
+    pub(super) fn outcome(&self, handlers_from: usize) -> RunStatus {
+        let failed = self.nodes[..handlers_from].iter().any(|node| node.status.is_failure());
+        match () {
+            () if self.cancelled.is_some() => RunStatus::Cancelled,
+            () if self.timed_out || failed => RunStatus::Failed,
+            () => RunStatus::Succeeded,
+        }
+    }
+}

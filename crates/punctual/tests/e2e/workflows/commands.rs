@@ -1,0 +1,77 @@
+//! `punctual workflow …`, as docs/workflows.md shows it.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::{ended, read, states};
+use crate::checked::Checked;
+use crate::harness::{Home, PUNCTUAL, Server, eventually};
+
+/// What a command prints, and what it says besides.
+fn punctual(server: &Server, arguments: &[&str]) -> (i32, String, String) {
+    let run = Command::new(PUNCTUAL).args(["--server", &server.url, "workflow"]).args(arguments).output();
+    let run = run.expect("the program starts");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it is UTF-8");
+    (run.status.code().expect("it ends by itself"), text(run.stdout), text(run.stderr))
+}
+
+fn printed(server: &Server, arguments: &[&str]) -> String {
+    let (code, out, said) = punctual(server, arguments);
+    assert_eq!(code, 0, "{arguments:?}: {said}");
+    out
+}
+
+/// The first block of YAML of the page.
+fn example() -> String {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/workflows.md"));
+    let page = page.expect("the page is there");
+    let block = page.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next());
+    block.expect("the page begins with an example").to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_workflow_of_the_docs_runs() {
+    let home = Home::new();
+    let server = home.server();
+    let _worker = home.worker(&server, &[]);
+    let api = Checked::new(&server).await;
+    let file = home.file("nightly.yaml");
+    std::fs::write(&file, example()).expect("the file is written");
+    let file = file.to_str().expect("the path is UTF-8");
+    assert_eq!(printed(&server, &["apply", "nightly", file]), "nightly\n");
+    assert_eq!(
+        printed(&server, &["graph", "nightly"]),
+        "nightly version 1\n  extract\n    approve  after extract  [gate]\n      load  after extract, approve\n"
+    );
+    let run = printed(&server, &["run", "nightly", "-o", "name"]).trim().to_owned();
+    eventually("the gate is open", || async { states(&read(&api, &run).await)[1] == "open" }).await;
+    assert_eq!(printed(&server, &["approve", &run, "approve"]), format!("{run}\n"));
+    let done = ended(&api, &run).await;
+    assert_eq!(states(&done), ["succeeded", "succeeded", "succeeded"]);
+    let shown = printed(&server, &["get", &run]);
+    assert!(shown.starts_with(&format!("{run}  succeeded\n")) && shown.contains("gate; by "), "{shown}");
+    let listed: Value = serde_json::from_str(&printed(&server, &["runs", "nightly", "-o", "json"])).expect("JSON");
+    assert_eq!((&listed["runs"][0]["id"], &listed["runs"][0]["nodes_ended"]), (&Value::from(run), &Value::from(3)));
+    assert!(printed(&server, &["graph", "nightly", "--as", "mermaid"]).contains("n_extract --> n_approve"));
+    assert!(printed(&server, &["list"]).contains("nightly"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_is_waited_for_tells_what_becomes_of_its_nodes() {
+    let home = Home::new();
+    let server = home.server();
+    let _worker = home.worker(&server, &[]);
+    let file = home.file("flow.json");
+    let definition = r#"{"nodes":[{"name":"a","inline":{"run":{"probe":{"fail_times":1}},"retry":{"max":0}}}]}"#;
+    std::fs::write(&file, definition).expect("the file is written");
+    let file = file.to_str().expect("the path is UTF-8");
+    printed(&server, &["apply", "flow", file]);
+    let (code, out, said) = punctual(&server, &["run", "flow", "--wait"]);
+    assert_eq!(code, 3, "{said}");
+    assert!(said.contains("a: active\n") && said.contains("a: failed\n"), "{said}");
+    assert!(out.contains("failed"), "{out}");
+    std::fs::write(home.file("bomb.yaml"), "a: &a [x]\nb: *a\n").expect("the file is written");
+    let (code, _, said) = punctual(&server, &["apply", "flow", home.file("bomb.yaml").to_str().expect("UTF-8")]);
+    assert!(code == 2 && said.contains("line 1: anchors"), "{code} {said}");
+}

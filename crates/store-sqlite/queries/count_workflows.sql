@@ -1,0 +1,5 @@
+-- How many workflows a namespace has: each has a first version.
+-- Guarantees: exact.
+-- Index: the primary key, all of its namespace: there are few.
+-- Concurrency: only the writer runs it, so the number stays.
+SELECT count(*) FROM workflow WHERE namespace = ?1 AND version = 1

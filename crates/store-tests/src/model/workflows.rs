@@ -1,0 +1,161 @@
+//! Workflows and their runs.
+
+use async_trait::async_trait;
+use punctual_core::shard::write::{Batch, Void};
+use punctual_core::workflow::{NodeRef, RunEvent};
+use punctual_core::{JobId, NamespaceId, RunId, Timestamp};
+use punctual_store::{
+    OpenRun, Result, RunChange, RunFilter, RunRow, RunStep, VERSIONS_MAX, WORKFLOWS_MAX, WorkflowRow, WorkflowStored,
+    Workflows, run_ends,
+};
+
+use super::{ModelStore, State, inconsistent};
+
+impl State {
+    fn newest(&self, namespace: NamespaceId, name: &str) -> Option<&WorkflowRow> {
+        let all = (namespace, name.to_owned(), 0)..=(namespace, name.to_owned(), u32::MAX);
+        self.workflows.range(all).next_back().map(|(_, row)| row)
+    }
+
+    fn put_workflow(&mut self, row: WorkflowRow) -> WorkflowStored {
+        let newest = self.newest(row.namespace, &row.name).cloned();
+        let version = match newest {
+            Some(newest) if newest.spec == row.spec => return WorkflowStored::Unchanged(newest.version),
+            Some(newest) if newest.version as usize >= VERSIONS_MAX => return WorkflowStored::Full,
+            Some(newest) => newest.version + 1,
+            None => {
+                let mine = self.workflows.values().filter(|one| one.namespace == row.namespace && one.version == 1);
+                if mine.count() >= WORKFLOWS_MAX {
+                    return WorkflowStored::Full;
+                }
+                1
+            }
+        };
+        self.workflows.put((row.namespace, row.name.clone(), version), WorkflowRow { version, ..row });
+        WorkflowStored::New(version)
+    }
+
+    /// Applies events to a run.
+    fn step_run(&mut self, row: RunRow, events: &[RunEvent], now: Timestamp) -> Result<RunChange> {
+        let version = (row.namespace, row.workflow.clone(), row.version);
+        let definition = self.workflows.get(&version).ok_or_else(|| inconsistent(format!("{version:?} is gone")))?;
+        let mut open = OpenRun::new(row, &definition.spec)?;
+        let step = loop {
+            match open.step(events, now) {
+                Ok(step) => break step,
+                Err(missing) => {
+                    let run = open.id();
+                    for node in missing.0 {
+                        open.known.read(node);
+                        for ((_, _, item), output) in self.run_outputs.range((run, node, 0)..=(run, node, u32::MAX)) {
+                            open.known.put(node, *item, output);
+                        }
+                    }
+                }
+            }
+        };
+        self.write_run(&step)?;
+        Ok(step.into_change())
+    }
+
+    fn write_run(&mut self, step: &RunStep) -> Result<()> {
+        if step.refused.is_some() {
+            return Ok(());
+        }
+        self.runs.put(step.row.id, (step.row.clone(), step.wake_at));
+        for (node, output) in &step.kept {
+            self.run_outputs.put((node.run, node.node, node.item), output.clone());
+        }
+        for (task, _) in step.row.tasks.iter().flatten() {
+            self.use_task(*task, step.row.tasks_used_until());
+        }
+        self.store_jobs(step.jobs.clone())
+    }
+
+    /// What follows from the ends of jobs in a batch.
+    pub(super) fn step_runs(&mut self, batch: &Batch, void: &Void) -> Result<()> {
+        for (run, events) in run_ends(batch, void) {
+            if let Some((row, _)) = self.runs.get(&run).cloned() {
+                self.step_run(row, &events, batch.at)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Workflows for ModelStore {
+    async fn put_workflow(&self, row: WorkflowRow) -> Result<WorkflowStored> {
+        Ok(self.state().put_workflow(row))
+    }
+
+    async fn workflow(&self, namespace: NamespaceId, name: &str, version: Option<u32>) -> Result<Option<WorkflowRow>> {
+        let state = self.state();
+        Ok(match version {
+            Some(version) => state.workflows.get(&(namespace, name.to_owned(), version)).cloned(),
+            None => state.newest(namespace, name).cloned(),
+        })
+    }
+
+    async fn list_workflows(
+        &self,
+        namespace: NamespaceId,
+        after: Option<String>,
+        limit: usize,
+    ) -> Result<Vec<WorkflowRow>> {
+        let state = self.state();
+        let mut names: Vec<&String> =
+            state.workflows.values().filter(|row| row.namespace == namespace).map(|row| &row.name).collect();
+        names.dedup();
+        let names = names.into_iter().filter(|name| after.as_ref().is_none_or(|after| *name > after));
+        Ok(names.take(limit).filter_map(|name| state.newest(namespace, name).cloned()).collect())
+    }
+
+    async fn start_run(&self, row: RunRow) -> Result<RunChange> {
+        self.state().all_or_nothing(|state| {
+            if state.runs.has(&row.id) {
+                return Err(inconsistent(format!("{} is there already", row.id)));
+            }
+            let now = row.made.at;
+            state.step_run(row, &[RunEvent::Tick], now)
+        })
+    }
+
+    async fn change_run(&self, id: RunId, event: RunEvent, now: Timestamp) -> Result<Option<RunChange>> {
+        self.state().all_or_nothing(|state| {
+            let Some((row, _)) = state.runs.get(&id).cloned() else { return Ok(None) };
+            state.step_run(row, &[event], now).map(Some)
+        })
+    }
+
+    async fn run(&self, id: RunId) -> Result<Option<RunRow>> {
+        Ok(self.state().runs.get(&id).map(|(row, _)| row.clone()))
+    }
+
+    async fn list_runs(&self, filter: RunFilter) -> Result<Vec<RunRow>> {
+        let state = self.state();
+        let fits = |row: &&RunRow| {
+            row.namespace == filter.namespace
+                && filter.workflow.as_ref().is_none_or(|workflow| row.workflow == *workflow)
+                && filter.before.is_none_or(|before| row.id < before)
+        };
+        Ok(state.runs.values().rev().map(|(row, _)| row).filter(fits).take(filter.limit).cloned().collect())
+    }
+
+    async fn due_runs(&self, now: Timestamp, limit: usize) -> Result<Vec<RunId>> {
+        let state = self.state();
+        let due = |(row, at): &(RunRow, Option<Timestamp>)| at.filter(|at| *at <= now).map(|at| (at, row.id));
+        let mut due: Vec<(Timestamp, RunId)> = state.runs.values().filter_map(due).collect();
+        due.sort_unstable();
+        Ok(due.into_iter().take(limit).map(|(_, id)| id).collect())
+    }
+
+    async fn node_of_job(&self, job: JobId) -> Result<Option<NodeRef>> {
+        let state = self.state();
+        let hot = state.due_at.get(&job).and_then(|due_at| {
+            let key = punctual_core::JobKey { due_at: *due_at, id: job };
+            state.hot.get(&(job.shard(), key))
+        });
+        Ok(hot.or_else(|| state.finished.get(&job).map(|finished| &finished.hot)).and_then(|hot| hot.node))
+    }
+}

@@ -1,0 +1,241 @@
+//! Workflows, and their runs.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use punctual_core::schedule::By;
+use punctual_core::shard::write::{Batch, JobWrite, Void};
+use punctual_core::task::Priority;
+use punctual_core::workflow::{
+    Graph, Known, Missing, NodeRef, Refusal, RunEvent, RunHead, RunState, RunStatus, Step, WorkflowSpec, step,
+};
+use punctual_core::{JobId, NamespaceId, RunId, Span, TaskId, Timestamp};
+use serde_json::Value;
+
+use crate::{NewJob, Result, StoreError};
+
+/// Workflows of a namespace.
+pub const WORKFLOWS_MAX: usize = 1_000;
+/// Versions of one workflow.
+pub const VERSIONS_MAX: usize = 1_000;
+
+/// The tasks of a run are kept for this long after its time is over, for what runs after its nodes.
+const TASKS_KEPT: Span = Span::from_secs(30 * 24 * 3600);
+
+/// One version of a definition. It never changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkflowRow {
+    pub namespace: NamespaceId,
+    pub name: String,
+    /// From 1.
+    pub version: u32,
+    /// A [`WorkflowSpec`] as JSON.
+    pub spec: String,
+    pub made: By,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorkflowStored {
+    /// This version is new.
+    New(u32),
+    /// The newest version is the same.
+    Unchanged(u32),
+    /// There are as many workflows, or versions of this one, as may be.
+    Full,
+}
+
+/// A run as a store keeps it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunRow {
+    pub id: RunId,
+    pub namespace: NamespaceId,
+    pub workflow: String,
+    pub version: u32,
+    pub made: By,
+    pub input: Option<Bytes>,
+    /// Of each node; none for gates.
+    pub tasks: Vec<Option<(TaskId, Priority)>>,
+    pub state: RunState,
+    pub status: RunStatus,
+}
+
+impl RunRow {
+    /// Until when its tasks are needed.
+    pub fn tasks_used_until(&self) -> Timestamp {
+        self.state.deadline + TASKS_KEPT
+    }
+}
+
+/// What became of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunChange {
+    pub row: RunRow,
+    /// The jobs that were stored.
+    pub jobs: Vec<NewJob>,
+    /// Jobs that are to be cancelled.
+    pub cancels: Vec<JobId>,
+    /// The request was refused, and nothing was changed.
+    pub refused: Option<Refusal>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunFilter {
+    pub namespace: NamespaceId,
+    pub workflow: Option<String>,
+    /// Only older ones.
+    pub before: Option<RunId>,
+    pub limit: usize,
+}
+
+/// The end of a job of a run reaches its run in [`Transitions::apply`](crate::Transitions::apply), in the transaction that ends
+/// the job. Nothing else of a run is fenced: whoever changes it locks its row.
+#[async_trait]
+pub trait Workflows: Send + Sync + 'static {
+    /// Stores a new version unless the newest one has the same spec. `row.version` says nothing.
+    async fn put_workflow(&self, row: WorkflowRow) -> Result<WorkflowStored>;
+
+    /// A version of a workflow, or the newest one.
+    async fn workflow(&self, namespace: NamespaceId, name: &str, version: Option<u32>) -> Result<Option<WorkflowRow>>;
+
+    /// The newest version of each workflow of a namespace, in order of name, after `after`.
+    async fn list_workflows(
+        &self,
+        namespace: NamespaceId,
+        after: Option<String>,
+        limit: usize,
+    ) -> Result<Vec<WorkflowRow>>;
+
+    /// Stores a run, and the jobs of the nodes that come first. Crash before: nothing happened. Crash after: the run goes
+    /// on, although nobody knows its id.
+    async fn start_run(&self, row: RunRow) -> Result<RunChange>;
+
+    /// Applies an event to a run, and stores the jobs that follow from it, in one transaction that holds the run's row.
+    /// `None` if there is no such run.
+    async fn change_run(&self, id: RunId, event: RunEvent, now: Timestamp) -> Result<Option<RunChange>>;
+
+    async fn run(&self, id: RunId) -> Result<Option<RunRow>>;
+
+    /// The latest first.
+    async fn list_runs(&self, filter: RunFilter) -> Result<Vec<RunRow>>;
+
+    /// Runs that are to be looked at by now, the longest overdue first.
+    async fn due_runs(&self, now: Timestamp, limit: usize) -> Result<Vec<RunId>>;
+
+    /// The node that a job is for.
+    async fn node_of_job(&self, job: JobId) -> Result<Option<NodeRef>>;
+}
+
+/// A run whose row is locked, and what a step of it needs.
+pub struct OpenRun {
+    row: RunRow,
+    graph: Graph,
+    input: Value,
+    pub known: Known,
+}
+
+/// What a step wants to be written.
+pub struct RunStep {
+    pub row: RunRow,
+    pub wake_at: Option<Timestamp>,
+    pub ended_at: Option<Timestamp>,
+    pub kept: Vec<(NodeRef, Bytes)>,
+    pub jobs: Vec<NewJob>,
+    pub cancels: Vec<JobId>,
+    pub refused: Option<Refusal>,
+}
+
+impl OpenRun {
+    /// `spec` is that of the run's version.
+    pub fn new(row: RunRow, spec: &str) -> Result<Self> {
+        let unreadable = |what: String| StoreError::Inconsistent(format!("the definition of {}: {what}", row.id));
+        let spec: WorkflowSpec = serde_json::from_str(spec).map_err(|error| unreadable(error.to_string()))?;
+        let graph = Graph::of(&spec).map_err(|faults| unreadable(format!("{faults:?}")))?;
+        if graph.nodes.len() != row.state.nodes.len() {
+            return Err(unreadable("it has other nodes than the run".to_owned()));
+        }
+        let input = row.input.as_deref().map(serde_json::from_slice).transpose();
+        let input = input.map_err(|error| unreadable(error.to_string()))?.unwrap_or(Value::Null);
+        Ok(Self { row, graph, input, known: Known::default() })
+    }
+
+    pub fn id(&self) -> RunId {
+        self.row.id
+    }
+
+    /// An error names the nodes whose outputs have to be put into `known` first.
+    pub fn step(&self, events: &[RunEvent], now: Timestamp) -> std::result::Result<RunStep, Missing> {
+        let row = &self.row;
+        let head = RunHead { id: row.id, input: &self.input, tasks: &row.tasks };
+        let Step { state, status, releases, kept, cancels, wake_at, refused } =
+            step(&self.graph, head, &self.known, row.state.clone(), events, now)?;
+        let tracing_id = row.id.to_string();
+        let job = |release: punctual_core::workflow::Release| NewJob {
+            id: release.job,
+            namespace: row.namespace,
+            task: release.task,
+            priority: release.priority,
+            submitted_at: now,
+            tracing_id: Some(tracing_id.clone()),
+            source: None,
+            node: Some(release.node),
+            input: release.input,
+        };
+        let jobs = releases.into_iter().map(job).collect();
+        let ended_at = state.ended_at;
+        let row = RunRow { state, status, ..row.clone() };
+        Ok(RunStep { row, wake_at, ended_at, kept, jobs, cancels, refused })
+    }
+}
+
+impl RunStep {
+    pub fn into_change(self) -> RunChange {
+        RunChange { row: self.row, jobs: self.jobs, cancels: self.cancels, refused: self.refused }
+    }
+}
+
+/// The ends of jobs of runs that a batch brings, by run, in their order.
+pub fn run_ends(batch: &Batch, void: &Void) -> BTreeMap<RunId, Vec<RunEvent>> {
+    let mut ends: BTreeMap<RunId, Vec<RunEvent>> = BTreeMap::new();
+    for (_, write) in batch.job_writes() {
+        let JobWrite::Settle(settle) = write else { continue };
+        let Some(node) = settle.node.as_deref() else { continue };
+        let is_void = write.expects_waiting().is_some_and(|(key, _)| void.jobs.contains(&key.id));
+        if !is_void {
+            let event = RunEvent::Ended { node: *node, state: settle.state, output: settle.output.clone() };
+            ends.entry(node.run).or_default().push(event);
+        }
+    }
+    ends
+}
+
+const TASK_LEN: usize = 17;
+
+/// The tasks of a run in a column: 16 bytes of id and one of priority for each node, all zero for none.
+pub fn tasks_to_bytes(tasks: &[Option<(TaskId, Priority)>]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(tasks.len() * TASK_LEN);
+    for task in tasks {
+        match task {
+            Some((id, priority)) => {
+                bytes.extend(id.to_bytes());
+                bytes.push(priority.get() as u8);
+            }
+            None => bytes.extend([0; TASK_LEN]),
+        }
+    }
+    bytes
+}
+
+/// `None` if they cannot be read.
+pub fn tasks_from_bytes(bytes: &[u8]) -> Option<Vec<Option<(TaskId, Priority)>>> {
+    if !bytes.len().is_multiple_of(TASK_LEN) {
+        return None;
+    }
+    let read = |bytes: &[u8]| {
+        if bytes.iter().all(|byte| *byte == 0) {
+            return Some(None);
+        }
+        Some(Some((TaskId::from_bytes(&bytes[..16])?, Priority::new(bytes[16] as i8)?)))
+    };
+    bytes.chunks(TASK_LEN).map(read).collect()
+}
