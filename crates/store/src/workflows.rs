@@ -178,6 +178,7 @@ impl OpenRun {
             submitted_at: now,
             tracing_id: Some(tracing_id.clone()),
             source: None,
+            requester: None,
             node: Some(release.node),
             input: release.input,
         };

@@ -52,6 +52,7 @@ pub(super) async fn a_job_keeps_its_requester_whatever_becomes_of_it(store: &dyn
             cancel: CancelMark::None,
             notice: None,
             success_of: None,
+            node: None,
         };
         owner.done(vec![JobWrite::Settle(settle).into()]).await;
         assert_eq!(submitted_by(store, job.id).await, job.requester, "in history");
