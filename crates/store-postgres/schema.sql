@@ -561,3 +561,38 @@ TABLE worker
     left_at bigint
 CREATE INDEX worker_last_seen ON public.worker USING btree (last_seen_at, id)
 CREATE UNIQUE INDEX worker_pkey ON public.worker USING btree (id)
+
+TABLE workflow
+    namespace integer NOT NULL
+    name text NOT NULL COLLATE C
+    version integer NOT NULL
+    spec text NOT NULL
+    made_at bigint NOT NULL
+    made_by text NOT NULL
+CREATE UNIQUE INDEX workflow_pkey ON public.workflow USING btree (namespace, name, version)
+
+TABLE workflow_output
+    run uuid NOT NULL
+    node integer NOT NULL
+    item integer NOT NULL
+    output bytea NOT NULL
+CREATE UNIQUE INDEX workflow_output_pkey ON public.workflow_output USING btree (run, node, item)
+
+TABLE workflow_run
+    id uuid NOT NULL
+    namespace integer NOT NULL
+    workflow text NOT NULL COLLATE C
+    version integer NOT NULL
+    made_at bigint NOT NULL
+    made_by text NOT NULL
+    input bytea
+    tasks bytea NOT NULL
+    status smallint NOT NULL
+    state text NOT NULL
+    wake_at bigint
+    ended_at bigint
+CREATE INDEX workflow_run_ended ON public.workflow_run USING btree (ended_at, id) WHERE (ended_at IS NOT NULL)
+CREATE INDEX workflow_run_listed ON public.workflow_run USING btree (namespace, id)
+CREATE INDEX workflow_run_of_workflow ON public.workflow_run USING btree (namespace, workflow, id)
+CREATE UNIQUE INDEX workflow_run_pkey ON public.workflow_run USING btree (id)
+CREATE INDEX workflow_run_wake ON public.workflow_run USING btree (wake_at) WHERE (wake_at IS NOT NULL)

@@ -36,6 +36,7 @@ pub struct WorkflowSummary {
     pub nodes: u32,
 }
 
+/// `GET /v1/workflows`: a page of them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WorkflowList {
     pub workflows: Vec<WorkflowSummary>,
@@ -52,6 +53,7 @@ pub struct WorkflowQuery {
     /// 1 to 1000; 50 by default.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub limit: Option<String>,
+    /// `next_cursor` of the page before.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cursor: Option<String>,
 }
@@ -104,6 +106,7 @@ pub struct DecideRequest {
     pub decision: GateDecision,
 }
 
+/// What somebody decides about a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GateDecision {
@@ -144,6 +147,7 @@ pub struct RunSummary {
     pub nodes: u32,
 }
 
+/// `GET /v1/runs`: a page of them, the latest first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunList {
     pub runs: Vec<RunSummary>,

@@ -1,5 +1,5 @@
 -- Removes the data keys of a namespace: the first, and later ones, whose labels go on with a slash.
--- Index: the primary key, for each of both.
+-- Index: the primary key, as one range in which other labels are left out.
 -- Concurrency: in the transaction that deletes the namespace. A rotation of the root key at the same time finds other labels, and
 -- changes nothing, or leaves out those that are gone.
-DELETE FROM sealed_key WHERE label = $1 OR (label >= $1 || '/' AND label < $1 || '0')
+DELETE FROM sealed_key WHERE label >= $1 AND label < $1 || '0' AND (label = $1 OR label >= $1 || '/')

@@ -43,7 +43,7 @@ const MIGRATIONS: &[Migration] = punctual_store::migrations![
     "0023_namespace_roles",
     "0024_openid",
     "0025_requesters",
-    "0027_workflows",
+    "0026_workflows",
 ];
 
 /// Every migration that the program or the database knows, in order. Changes nothing.

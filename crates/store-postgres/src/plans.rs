@@ -327,6 +327,10 @@ const FILL: &str = "
     FROM generate_series(1, 1000) AS n;
     INSERT INTO backfill_run SELECT id, schedule, gen_random_uuid(), n, CASE WHEN n % 2 = 0 THEN 1 END
     FROM backfill, generate_series(1, 5) AS n;
+    INSERT INTO workflow SELECT n % 3, 'workflow ' || n % 100, n, '{}', 0, '' FROM generate_series(1, 1000) AS n;
+    INSERT INTO workflow_run SELECT gen_random_uuid(), n % 3, 'workflow ' || n % 100, 1, n, '', NULL, '', 1 + n % 3, '{}',
+        CASE WHEN n % 2 = 0 THEN n END, CASE WHEN n % 2 = 1 THEN n END FROM generate_series(1, 1000) AS n;
+    INSERT INTO workflow_output SELECT id, n, 0, '' FROM workflow_run, generate_series(1, 3) AS n;
     INSERT INTO attempt SELECT gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 0, 0, 0, 1, 1, NULL FROM generate_series(1, 1000);
     INSERT INTO log SELECT gen_random_uuid(), 0, 1, '' FROM generate_series(1, 1000);
     INSERT INTO dropped_log SELECT 'logs/' || n FROM generate_series(1, 1000) AS n;

@@ -35,7 +35,7 @@ pub(crate) const MIGRATIONS: &[Migration] = punctual_store::migrations![
     "0024_namespace_roles",
     "0025_openid",
     "0026_requesters",
-    "0028_workflows",
+    "0027_workflows",
 ];
 
 /// Why the schema could not be brought up to date.

@@ -118,7 +118,7 @@ async fn a_run_that_waits_for_a_worker_is_late_before_it_starts() {
 async fn a_run_that_waited_for_the_run_before_it_has_one_lateness_everywhere() {
     let world = World::new().await;
     world
-        .create(r#"{"name":"slow","task":"t","every":"1h","overlap":"queue_all","late_after":"10m","anchor":"2026-11-16T09:00:00Z"}"#)
+        .create(r#"{"name":"slow","inline":{"run":{"probe":{}},"timeout":"5h"},"every":"1h","overlap":"queue_all","late_after":"10m","anchor":"2026-11-16T09:00:00Z"}"#)
         .await;
     let worker = Worker::start(&world.owner, Lasts::UntilCancelled).await;
     world.pass(Span::from_secs(3600));

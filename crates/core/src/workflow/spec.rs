@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::task::TaskSpec;
 use crate::time::Span;
 
+/// The definition of a workflow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -92,6 +93,7 @@ pub struct HandlerSpec {
     pub input: Option<BTreeMap<String, InputSpec>>,
 }
 
+/// What the failure of a node means for the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

@@ -10,11 +10,12 @@ mod tests;
 use serde_json::{Value, json};
 
 /// Each with what it is about, in the order of a reader's interest.
-const TAGS: [(&str, &str); 15] = [
+const TAGS: [(&str, &str); 16] = [
     ("tasks", "Definitions of what to run, by which rules. A job is one run of a task."),
     ("jobs", "Submit work, follow it, and change its course."),
     ("schedules", "When a task runs again and again, and what became of each planned time."),
     ("backfills", "Run a schedule for a range of past times."),
+    ("workflows", "Graphs of tasks, and their runs."),
     ("calendars", "Dates that schedules leave out or keep to."),
     ("secrets", "Named values that tasks refer to and that nobody can read again."),
     ("notifications", "Who is notified of failures, late and missed runs; and what is late now."),
@@ -123,8 +124,18 @@ fn secure(operation: &mut Value) {
 
 /// What is done in one namespace can name it.
 fn choose_namespace(operation: &mut Value) {
-    const CHOOSING: [&str; 9] =
-        ["tasks", "jobs", "schedules", "backfills", "calendars", "secrets", "notifications", "artifacts", "audit"];
+    const CHOOSING: [&str; 10] = [
+        "tasks",
+        "jobs",
+        "schedules",
+        "backfills",
+        "workflows",
+        "calendars",
+        "secrets",
+        "notifications",
+        "artifacts",
+        "audit",
+    ];
     let is_open = operation["security"].as_array().is_some_and(Vec::is_empty);
     if is_open || !CHOOSING.iter().any(|tag| operation["tags"][0] == *tag) {
         return;

@@ -128,7 +128,8 @@ fn known(name: &str, place: &str, tag: &str, reads: bool) -> Option<Known> {
             Known::new(json!({ "type": "string", "format": "date-time" }), "2026-11-16T08:00:00Z", "A time.")
         }
         ("query", "after_seq") => Known::new(number(0), 1000, "The number of the last line that is there already."),
-        ("query", "task" | "schedule" | "prefix") => Known::new(text(), "nightly", "A name."),
+        ("query", "version") => Known::new(text(), "3", "The number of a version; the newest one by default."),
+        ("query", "task" | "schedule" | "workflow" | "prefix") => Known::new(text(), "nightly", "A name."),
         ("query", "queue") => Known::new(text(), "default", "The name of a queue."),
         ("query", "zone") => Known::new(text(), "Europe/Berlin", "The IANA name of a time zone."),
         ("header", "Idempotency-Key") => {
@@ -167,6 +168,7 @@ fn an_id(tag: &str) -> String {
         "jobs" => punctual_core::JobId::PREFIX,
         "artifacts" => punctual_core::ArtifactId::PREFIX,
         "backfills" => punctual_core::BackfillId::PREFIX,
+        "workflows" => punctual_core::RunId::PREFIX,
         _ => TaskId::PREFIX,
     };
     format!("{kind}_06bpwz2d0e5kx8r4n7v1t3m9qc")

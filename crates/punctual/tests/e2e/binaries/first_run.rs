@@ -1,9 +1,16 @@
 //! One command from a file to its output and its exit code.
 
 use std::path::Path;
+use std::process::{Command, Output};
 
 use super::{compile_c, compile_rust, run, text};
-use crate::harness::Home;
+use crate::harness::{Home, PUNCTUAL, Server};
+
+fn punctual(home: &Home, server: &Server, arguments: &[&str]) -> Output {
+    let mut command = Command::new(PUNCTUAL);
+    command.args(["--server", &server.url]).args(arguments).current_dir(home.path());
+    command.output().expect("the program starts")
+}
 
 const HELLO: &str = r#"
 #include <stdio.h>
@@ -48,16 +55,22 @@ fn the_second_use_of_a_file_makes_no_download() {
     let server = home.server();
     let worker = home.worker(&server, &[]);
     let hello = compile_c(&home, "hello", HELLO);
-    let succeeds = |when: &str| {
-        let output = run(&home, &server, &hello, &["--retries", "0"]);
-        assert!(output.status.success(), "{when}: {}", text(&output.stderr));
-    };
-    succeeds("the first time");
+    let output = run(&home, &server, &hello, &["--retries", "0"]);
+    assert!(output.status.success(), "the first time: {}", text(&output.stderr));
     let storage = home.file("data/storage/artifacts");
     let stored: Vec<_> = std::fs::read_dir(&storage).unwrap().map(|file| file.unwrap().path()).collect();
     let [stored] = &stored[..] else { panic!("one file is expected: {stored:?}") };
     let aside = home.file("aside");
     std::fs::rename(stored, &aside).unwrap();
+    // The command line would upload a file that is gone again; a task only names it.
+    let definition = serde_json::json!({ "run": { "binary": { "artifact": stored.file_name().unwrap().to_str() } } });
+    std::fs::write(home.file("greet.json"), definition.to_string()).unwrap();
+    let applied = punctual(&home, &server, &["task", "apply", "greet", "-f", "greet.json"]);
+    assert!(applied.status.success(), "{}", text(&applied.stderr));
+    let succeeds = |when: &str| {
+        let output = punctual(&home, &server, &["run", "greet", "--wait"]);
+        assert!(output.status.success(), "{when}: {}", text(&output.stderr));
+    };
     succeeds("from memory");
     worker.kill();
     let worker = home.worker(&server, &[]);
@@ -65,7 +78,7 @@ fn the_second_use_of_a_file_makes_no_download() {
     worker.kill();
     // A worker that never had it needs the storage: it waits, and runs when the file is back.
     let _worker = home.worker(&server, &["--cache-dir", "elsewhere"]);
-    let late = run(&home, &server, &hello, &["--wait-timeout", "2s"]);
+    let late = punctual(&home, &server, &["run", "greet", "--wait", "--wait-timeout", "2s"]);
     assert_eq!(late.status.code(), Some(124), "{}", text(&late.stderr));
     std::fs::rename(&aside, stored).unwrap();
     succeeds("with the file back");
