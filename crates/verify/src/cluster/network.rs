@@ -60,7 +60,8 @@ impl Access {
         if self.network == Network::Loopback {
             return Ok(client);
         }
-        let read = |name: &str| std::fs::read(self.data.join(name)).with_context(|| format!("no {name} in the data folder"));
+        let read =
+            |name: &str| std::fs::read(self.data.join(name)).with_context(|| format!("no {name} in the data folder"));
         let roots = Trust::Roots(certificates_from_pem(&read("ca.pem")?)?);
         let tls = ClientTls::new(&roots, None, &[b"http/1.1"])?;
         let token = String::from_utf8(read("token")?)?.trim().to_owned();

@@ -199,7 +199,11 @@ impl Faults {
             return Ok(CellReport::skipped(cell, round, format!("skipped: {why}")));
         }
         if self.tls && !netns::is_inside() {
-            return Ok(CellReport::skipped(cell, round, "skipped: TLS takes a network of our own, so root and unshare".to_owned()));
+            return Ok(CellReport::skipped(
+                cell,
+                round,
+                "skipped: TLS takes a network of our own, so root and unshare".to_owned(),
+            ));
         }
         let begun = Instant::now();
         let folder = RunFolder::fresh(keep, &format!("{}-{round}", cell.name))?;
