@@ -64,7 +64,7 @@ pub struct Job {
     pub submitted_at: Timestamp,
     /// Who asked for it; absent for jobs of before this was recorded.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub submitted_by: Option<Requester>,
+    pub submitted_by: Option<RequestedBy>,
     /// The time that was asked for. It never changes.
     #[schema(value_type = String, format = DateTime)]
     pub scheduled_at: Timestamp,
@@ -117,7 +117,7 @@ pub struct Job {
 
 /// Who asked for something.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Requester {
+pub struct RequestedBy {
     /// `person`, `key`, `local_user`, `cluster_token`, `worker` or `server`; and `schedule` and `notification_rule`, which make
     /// jobs by themselves.
     #[schema(example = "person")]
@@ -135,7 +135,7 @@ pub struct JobAction {
     /// `cancel`, `delete`, `retry` or `run`.
     #[schema(example = "cancel")]
     pub action: String,
-    pub by: Requester,
+    pub by: RequestedBy,
 }
 
 /// A finished job was made eligible again.

@@ -62,7 +62,7 @@ pub use identity::{
     KeyCreated, KeyList, KeyRequest, KeyState, KeyView, LoginRequest, OpenIdAccount, PasswordRequest, RotateRequest,
     SecretText, SessionCreated, SessionList, SessionView, UserEdit, UserList, UserRequest, UserView, Whoami,
 };
-pub use job::{Answered, Job, JobAction, JobSchedule, Requester, Rerun, TaskRef};
+pub use job::{Answered, Job, JobAction, JobSchedule, RequestedBy, Rerun, TaskRef};
 pub use job_list::{JobList, JobSummary, ListQuery};
 pub use misfit::{Misfit, not_json};
 pub use namespace::{NAMESPACE_HEADER, NamespaceEdit, NamespaceList, NamespaceRequest, NamespaceView};

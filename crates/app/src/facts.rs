@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use punctual_api::{JobAction, JobNotification, JobSchedule, LateOutcome, Requester, RetryCount, TaskDefinition};
+use punctual_api::{JobAction, JobNotification, JobSchedule, LateOutcome, RequestedBy, RetryCount, TaskDefinition};
 use punctual_core::attempt::AttemptRecord;
 use punctual_core::namespace::NamespaceId;
 use punctual_core::task::Task;
@@ -31,7 +31,7 @@ pub(crate) struct Facts {
     pub(crate) late_outcomes: Vec<LateOutcome>,
     /// Those that ran its attempts.
     pub(crate) workers: HashMap<WorkerId, SeenWorker>,
-    pub(crate) submitted_by: Option<Requester>,
+    pub(crate) submitted_by: Option<RequestedBy>,
     pub(crate) actions: Vec<JobAction>,
 }
 

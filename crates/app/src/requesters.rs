@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use punctual_api::{Answered, JobAction as ActionView, Requester as RequesterView};
+use punctual_api::{Answered, JobAction as ActionView, RequestedBy};
 use punctual_core::schedule::{By as Done, Source, SourceKind};
 use punctual_core::shard::event::Command;
 use punctual_core::{JobId, ScheduleId, Span, Timestamp};
@@ -59,8 +59,8 @@ fn kind_of_name(name: &str) -> PrincipalKind {
     }
 }
 
-fn named(name: String) -> RequesterView {
-    RequesterView { kind: kind_of_name(&name).name().to_owned(), name }
+fn named(name: String) -> RequestedBy {
+    RequestedBy { kind: kind_of_name(&name).name().to_owned(), name }
 }
 
 impl App {
@@ -120,7 +120,7 @@ impl App {
         source: Option<Source>,
         rule: Option<&str>,
         titles: &Titles,
-    ) -> Result<(Option<RequesterView>, Vec<ActionView>)> {
+    ) -> Result<(Option<RequestedBy>, Vec<ActionView>)> {
         let actions = self.0.store.job_actions(id).await?;
         let mut ids: Vec<RequesterId> = actions.iter().map(|action| action.by).chain(record.requester()).collect();
         ids.sort_unstable();
@@ -128,7 +128,7 @@ impl App {
         let known = if ids.is_empty() { Vec::new() } else { self.0.store.requesters(ids).await? };
         let view = |id: RequesterId| {
             let found = known.iter().find(|(known, _)| *known == id).map(|(_, requester)| requester);
-            RequesterView {
+            RequestedBy {
                 kind: found.map_or("unknown", |requester| &requester.kind).to_owned(),
                 name: found.map(|requester| requester.name.clone()).unwrap_or_default(),
             }
@@ -137,7 +137,7 @@ impl App {
             (Some(id), _, _) => Some(view(id)),
             (None, Some(source), _) => Some(self.maker_of_run(source, titles).await?),
             (None, None, Some(rule)) => {
-                Some(RequesterView { kind: "notification_rule".to_owned(), name: format!("notification:{rule}") })
+                Some(RequestedBy { kind: "notification_rule".to_owned(), name: format!("notification:{rule}") })
             }
             (None, None, None) => None,
         };
@@ -150,12 +150,12 @@ impl App {
     }
 
     /// Whoever asked for the run, or the schedule if nobody did.
-    async fn maker_of_run(&self, source: Source, titles: &Titles) -> Result<RequesterView> {
+    async fn maker_of_run(&self, source: Source, titles: &Titles) -> Result<RequestedBy> {
         if let Some(who) = self.asked_for_run(source).await? {
             return Ok(named(who));
         }
         let name = titles.schedule(source.schedule).unwrap_or_else(|| source.schedule.to_string());
-        Ok(RequesterView { kind: "schedule".to_owned(), name: format!("schedule:{name}") })
+        Ok(RequestedBy { kind: "schedule".to_owned(), name: format!("schedule:{name}") })
     }
 
     /// Who asked for a run that was not planned.
@@ -187,7 +187,7 @@ mod tests {
             ("key:team-a/deploy", "key"),
             ("punctual", "server"),
         ] {
-            assert_eq!(named(name.to_owned()), RequesterView { kind: kind.to_owned(), name: name.to_owned() });
+            assert_eq!(named(name.to_owned()), RequestedBy { kind: kind.to_owned(), name: name.to_owned() });
         }
     }
 }

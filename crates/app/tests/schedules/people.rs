@@ -1,13 +1,13 @@
 //! Who asked for what, on the record of each.
 
-use punctual_api::{JobRequest, Requester, RunRequest};
+use punctual_api::{JobRequest, RequestedBy, RunRequest};
 use punctual_app::Precondition;
 use punctual_core::{JobId, Span};
 
 use crate::world::{WHO, World, by, request};
 
-fn local() -> Requester {
-    Requester { kind: "local_user".to_owned(), name: WHO.to_owned() }
+fn local() -> RequestedBy {
+    RequestedBy { kind: "local_user".to_owned(), name: WHO.to_owned() }
 }
 
 /// Far from its time.
@@ -59,7 +59,7 @@ async fn a_run_says_who_asked_for_it_and_otherwise_which_schedule_made_it() {
         planned = planned.or(time.job);
     }
     let shown = world.owner.job(&by(&world.owner), planned.unwrap(), None).await.unwrap();
-    let schedule = Requester { kind: "schedule".to_owned(), name: "schedule:planned".to_owned() };
+    let schedule = RequestedBy { kind: "schedule".to_owned(), name: "schedule:planned".to_owned() };
     assert_eq!(shown.submitted_by, Some(schedule));
 }
 

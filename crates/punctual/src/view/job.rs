@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use comfy_table::Cell;
 use punctual_api::{
     Answered, Attempt, AttemptDetails, Job, JobAction, JobNotification, JobSchedule, JobSummary, LateOutcome,
-    RelatedNode, Requester, Rerun, RetryCount, TaskDefinition, TaskRef,
+    RelatedNode, RequestedBy, Rerun, RetryCount, TaskDefinition, TaskRef,
 };
 use punctual_core::task::{DeliveryMode, Limits, Run, TaskSpec};
 use punctual_core::{JobState, Span};
@@ -193,7 +193,7 @@ fn job_text(out: &Output, job: &Job) -> String {
 }
 
 /// By name. One whose name was not stored is called by what it is.
-fn requester(by: &Requester) -> String {
+fn requester(by: &RequestedBy) -> String {
     if by.name.is_empty() { format!("a {}", one_line(&by.kind).replace('_', " ")) } else { one_line(&by.name) }
 }
 

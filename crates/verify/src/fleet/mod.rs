@@ -134,11 +134,12 @@ impl Fleet {
     async fn check_spread(&self, client: &Client, servers: usize, findings: &mut Findings) {
         let wanted = self.workers as u32 * self.connections;
         // Links to the servers that workers knew first are released.
+        let mut workers = Vec::new();
         let _ = eventually("links that are not needed to be closed", PATIENCE, async || {
-            workers_of_servers(client).await.iter().sum::<u32>() == wanted
+            workers = workers_of_servers(client).await;
+            workers.iter().sum::<u32>() == wanted
         })
         .await;
-        let workers = workers_of_servers(client).await;
         eprintln!("  {}", spread(&workers));
         let least = least_expected(self.workers, self.connections, servers);
         findings.expect(workers.iter().all(|count| f64::from(*count) >= least), || {

@@ -26,6 +26,8 @@ async fn a_program_runs_in_a_container_of_its_own() {
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(42), "{out}{err}");
     assert!(out.contains("boxed"), "{out}{err}");
+    // A job may end a moment before its container is removed.
+    eventually("its container to be gone", || async { podman.containers().is_empty() }).await;
 
     let job = submit(&home, &server, "sleeper", SLEEPS_ONCE, &["--tracing-id", "order 17"]);
     printed(&server, job, "up\nup\n").await;
