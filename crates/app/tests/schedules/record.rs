@@ -118,14 +118,11 @@ async fn a_run_that_waits_for_a_worker_is_late_before_it_starts() {
 async fn a_run_that_waited_for_the_run_before_it_has_one_lateness_everywhere() {
     let world = World::new().await;
     world
-        .create(r#"{"name":"slow","inline":{"run":{"probe":{}},"timeout":"5h"},"every":"1h","overlap":"queue_all","late_after":"10m","anchor":"2026-11-16T09:00:00Z"}"#)
+        .create(r#"{"name":"slow","inline":{"run":{"probe":{}}},"every":"1h","overlap":"queue_all","late_after":"10m","anchor":"2026-11-16T09:00:00Z"}"#)
         .await;
-    let worker = Worker::start(&world.owner, Lasts::UntilCancelled).await;
     world.pass(Span::from_secs(3600));
-    eventually("09:00 runs", || async {
-        world.verdicts("slow").await == ["fired"] && run_of(&world, "slow").await.1.state == "running"
-    })
-    .await;
+    // It waits for a worker, and so the next one for it.
+    eventually("09:00 has fired", || async { world.verdicts("slow").await == ["fired"] }).await;
     let first = run_of(&world, "slow").await.1.id;
     world.pass(Span::from_secs(3600));
     eventually("10:00 waits", || async { world.verdicts("slow").await == ["queued", "fired"] }).await;
@@ -137,10 +134,10 @@ async fn a_run_that_waited_for_the_run_before_it_has_one_lateness_everywhere() {
     assert_eq!(queued.explanation, "waits since 2026-11-16T10:00:00.000000Z for the run before it to end");
 
     world.owner.cancel_job(&by(&world.owner), first).await.unwrap();
+    let _worker = Worker::start(&world.owner, Lasts::UntilCancelled).await;
     eventually("10:00 runs", || async { run_of(&world, "slow").await.1.state == "running" }).await;
     eventually("its start is on record", || async { run_of(&world, "slow").await.0.marks == ["late"] }).await;
     let (run, job) = run_of(&world, "slow").await;
     let job = world.owner.job(&by(&world.owner), job.id, None).await.unwrap();
     assert_eq!((minutes(job.late_by), job.late_by), (Some(15), run.late_by));
-    drop(worker);
 }
