@@ -3,6 +3,7 @@
 
 mod binary;
 mod database;
+mod hosts;
 mod network;
 mod process;
 mod server;
@@ -19,10 +20,13 @@ use tokio::time::Instant;
 
 pub use binary::{punctual_binary, verify_binary};
 pub use database::{Database, DatabaseKind};
+pub use hosts::{DATABASE, Host};
 pub use network::{Network, OWN_ADDRESS};
 pub use process::Process;
 pub use server::{Role, Server, has_libfaketime};
 pub use worker::Worker;
+
+use hosts::Hosts;
 
 use crate::history::RunFolder;
 use crate::proxy::Known;
@@ -92,7 +96,8 @@ pub struct Cluster {
     workers_made: usize,
     /// With which workers join, where they have to.
     join_token: Option<String>,
-    // Dropped last: the others use it.
+    // Dropped last: the others use them.
+    hosts: Option<Hosts>,
     pub database: Database,
 }
 
@@ -101,6 +106,7 @@ impl Cluster {
     pub async fn start(shape: Shape, folder: RunFolder, programs: Programs) -> anyhow::Result<Self> {
         let database = Database::start(&shape.database, folder.path())?;
         let known = Known::default();
+        let hosts = (shape.network == Network::Hosts).then(Hosts::make).transpose()?;
         let mut cluster = Self {
             folder,
             shape,
@@ -110,15 +116,16 @@ impl Cluster {
             workers: Vec::new(),
             workers_made: 0,
             join_token: None,
+            hosts,
             database,
         };
         for number in 1..=cluster.shape.servers + cluster.shape.api_servers {
             let role = if number > cluster.shape.servers { Role::Api } else { Role::All };
-            let server = Server::make(number, role, &cluster).await?;
+            let server = Server::make(number, role, &mut cluster).await?;
             cluster.servers.push(server);
             cluster.start_server(number - 1).await?;
         }
-        if cluster.shape.network == Network::Tls {
+        if cluster.shape.network.has_tls() {
             cluster.join_token = Some(network::join_token(&cluster.servers[0].client()?).await?);
         }
         for _ in 0..cluster.shape.workers {
@@ -138,6 +145,11 @@ impl Cluster {
         let started = server.start(self).await;
         self.servers.insert(place, server);
         started
+    }
+
+    /// One more, if parts have hosts of their own.
+    fn add_host(&mut self) -> anyhow::Result<Option<Host>> {
+        self.hosts.as_mut().map(Hosts::add).transpose()
     }
 
     /// A worker with a spool and a witness of its own.

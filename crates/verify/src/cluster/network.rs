@@ -9,6 +9,8 @@ use punctual_api::WorkerTokenRequest;
 use punctual_client::Client;
 use punctual_pki::{ClientTls, Trust, certificates_from_pem};
 
+use super::hosts::DATABASE;
+
 /// An address of the network that `verify faults` makes for itself.
 pub const OWN_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 231, 78, 1);
 
@@ -21,21 +23,27 @@ pub enum Network {
     Loopback,
     /// TLS by the cluster's own authority, an access token for clients, and certificates for workers that joined.
     Tls,
+    /// The same, with each server and each worker on a host of its own.
+    Hosts,
 }
 
 impl Network {
+    pub fn has_tls(self) -> bool {
+        self != Self::Loopback
+    }
+
+    /// Where proxies listen, and servers that have no host of their own.
     pub fn host(self) -> IpAddr {
         match self {
             Self::Loopback => Ipv4Addr::LOCALHOST.into(),
             Self::Tls => OWN_ADDRESS.into(),
+            Self::Hosts => DATABASE.into(),
         }
     }
 
     pub fn url(self, address: SocketAddr) -> String {
-        match self {
-            Self::Loopback => format!("http://{address}"),
-            Self::Tls => format!("https://{address}"),
-        }
+        let scheme = if self.has_tls() { "https" } else { "http" };
+        format!("{scheme}://{address}")
     }
 
     pub fn urls(self, addresses: &[SocketAddr]) -> String {
@@ -57,7 +65,7 @@ impl Access {
 
     pub(super) fn client(&self, address: SocketAddr) -> anyhow::Result<Client> {
         let client = Client::new(&self.network.url(address))?;
-        if self.network == Network::Loopback {
+        if !self.network.has_tls() {
             return Ok(client);
         }
         let read =

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::Context;
 use punctual_client::Client;
 
+use super::hosts::{Host, PORT};
 use super::network::Access;
 use super::{Cluster, Network, PATIENCE, Process};
 use crate::proxy::Proxy;
@@ -33,6 +34,8 @@ pub struct Server {
     role: Role,
     access: Access,
     pub process: Option<Process>,
+    /// Where it runs, if not beside everything else.
+    pub host: Option<Host>,
     /// Where it really listens, since its first start.
     address: Option<SocketAddr>,
     /// Where workers and peers find it.
@@ -43,19 +46,26 @@ pub struct Server {
 }
 
 impl Server {
-    pub(super) async fn make(number: usize, role: Role, cluster: &Cluster) -> anyhow::Result<Self> {
+    pub(super) async fn make(number: usize, role: Role, cluster: &mut Cluster) -> anyhow::Result<Self> {
         let (mut front, mut back) = (None, None);
-        if cluster.shape.proxied {
-            front = Some(Proxy::start(cluster.shape.network.host(), cluster.known.clone()).await?);
-            if let Some(database) = cluster.database.address() {
-                let proxy = Proxy::start(Network::Loopback.host(), cluster.known.clone()).await?;
-                proxy.lead_to(database);
-                back = Some(proxy);
-            }
+        let host = cluster.add_host()?;
+        let network = cluster.shape.network;
+        if cluster.shape.proxied && host.is_none() {
+            front = Some(Proxy::start(network.host(), cluster.known.clone()).await?);
+        }
+        if let Some(database) = cluster.database.address()
+            && (cluster.shape.proxied || host.is_some())
+        {
+            // PostgreSQL itself is on loopback, for which it trusts us.
+            let at = if host.is_some() { network.host() } else { Network::Loopback.host() };
+            let proxy = Proxy::start(at, cluster.known.clone()).await?;
+            proxy.lead_to(database);
+            back = Some(proxy);
         }
         let clock_file = cluster.file(&format!("clock-{number}"));
-        let access = Access::new(cluster.shape.network, &cluster.file("data"));
-        Ok(Self { number, role, access, process: None, address: None, front, back, clock_file })
+        let access = Access::new(network, &cluster.file("data"));
+        let address = host.as_ref().map(|host| SocketAddr::from((host.address, PORT)));
+        Ok(Self { number, role, access, process: None, host, address, front, back, clock_file })
     }
 
     pub fn name(&self) -> String {
@@ -88,7 +98,8 @@ impl Server {
     }
 
     fn command(&self, cluster: &Cluster, listen: &str) -> Command {
-        let mut command = Command::new(&cluster.programs.punctual);
+        let program = &cluster.programs.punctual;
+        let mut command = self.host.as_ref().map_or_else(|| Command::new(program), |host| host.program(program));
         command.args(["server", "--exit-with-stdin", "-o", "json", "--listen", listen]);
         command.arg("--data-dir").arg(cluster.file("data"));
         command.current_dir(cluster.path()).stdout(Stdio::piped()).env("PUNCTUAL_LOG", "info");
@@ -98,7 +109,7 @@ impl Server {
         if let Some(front) = &self.front {
             command.env("PUNCTUAL_ADVERTISE", self.access.network.url(front.address()));
         }
-        if self.access.network == Network::Tls {
+        if self.access.network.has_tls() {
             command.env("PUNCTUAL_TLS", "cluster");
         }
         if self.is_api_only() {

@@ -3,17 +3,21 @@
 
 use std::process::{Command, Stdio};
 
-use super::{Cluster, Process};
+use super::{Cluster, Host, Process};
 
 pub struct Worker {
     pub number: usize,
     pub process: Process,
+    /// Where it runs, if not beside everything else.
+    pub host: Option<Host>,
 }
 
 impl Worker {
-    pub(super) fn start(number: usize, cluster: &Cluster) -> anyhow::Result<Self> {
+    pub(super) fn start(number: usize, cluster: &mut Cluster) -> anyhow::Result<Self> {
+        let host = cluster.add_host()?;
         let name = format!("worker-{number}");
-        let mut command = Command::new(&cluster.programs.verify);
+        let program = &cluster.programs.verify;
+        let mut command = host.as_ref().map_or_else(|| Command::new(program), |host| host.program(program));
         command.args(["worker", "--name", &name]);
         cluster.lead_worker(&mut command, &number.to_string())?;
         command.args(["--slots", &cluster.shape.slots.to_string()]);
@@ -21,7 +25,7 @@ impl Worker {
         command.arg("--spool-dir").arg(cluster.file(&format!("spool-{number}")));
         command.current_dir(cluster.path()).stdout(Stdio::null());
         let process = Process::start(command, &format!("worker {number}"), &cluster.file(&format!("{name}.log")))?;
-        Ok(Self { number, process })
+        Ok(Self { number, process, host })
     }
 
     pub fn pid(&self) -> u32 {

@@ -1,6 +1,6 @@
 //! The matrix.
 
-use super::{Cell, Needs, artifacts, clients, clocks, databases, links, netns, servers, workers};
+use super::{Cell, Needs, artifacts, clients, clocks, databases, hosts, links, netns, servers, workers};
 
 macro_rules! cells {
     ($($name:literal $about:literal $quick:literal $needs:ident $inject:path;)*) => {
@@ -47,6 +47,11 @@ cells! {
     "network-loss-10" "one packet in ten is lost" false OwnNetwork netns::loss_10;
     "network-loss-30" "three packets in ten are lost" false OwnNetwork netns::loss_30;
     "partition-all-peers" "no server reaches another" false Nothing links::peers_refused;
+    "hosts-server-cable" "each part on a host of its own: the cable of the server with the most shards is pulled" false Hosts hosts::server_cable;
+    "hosts-server-database" "each part on a host of its own: a server hears nothing from the database" false Hosts hosts::server_database;
+    "hosts-server-deaf" "each part on a host of its own: a server hears nobody, and is heard" false Hosts hosts::server_deaf;
+    "hosts-worker-cable" "each part on a host of its own: the cable of a worker is pulled" false Hosts hosts::worker_cable;
+    "hosts-peers" "each part on a host of its own: servers do not hear each other" false Hosts hosts::peers;
     "hints-dropped" "no hint is sent" false DroppedHints links::hints_dropped;
     "hints-repeated" "every hint is sent twice" false RepeatedHints links::hints_repeated;
     "clients-leave" "every second client disconnects before its answer" false Nothing clients::leave;

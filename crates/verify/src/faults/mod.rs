@@ -9,6 +9,7 @@ mod cells;
 mod clients;
 mod clocks;
 mod databases;
+mod hosts;
 mod links;
 mod measure;
 mod netns;
@@ -52,6 +53,8 @@ enum Needs {
     AsynchronousStandby,
     /// Packets are dropped by the kernel, which needs a network of our own.
     OwnNetwork,
+    /// Each server and each worker on a host of its own, with TLS and credentials.
+    Hosts,
     /// No hint is sent.
     DroppedHints,
     /// Every hint is sent twice.

@@ -208,7 +208,7 @@ impl Faults {
         let begun = Instant::now();
         let folder = RunFolder::fresh(keep, &format!("{}-{round}", cell.name))?;
         let mut shape = cell.shape(timing);
-        if self.tls {
+        if self.tls && shape.network == Network::Loopback {
             shape.network = Network::Tls;
         }
         if self.embedded {
@@ -277,7 +277,7 @@ impl Cell {
     /// What it needs and this machine has not.
     fn missing(&self) -> Option<String> {
         match self.needs {
-            Needs::OwnNetwork => netns::missing(),
+            Needs::OwnNetwork | Needs::Hosts => netns::missing(),
             Needs::FakeClock => super::clocks::missing(),
             Needs::Nothing
             | Needs::LoadAtOnce
@@ -303,6 +303,7 @@ impl Cell {
         shape.settings = timing.settings();
         match self.needs {
             Needs::Nothing | Needs::OwnNetwork => {}
+            Needs::Hosts => shape.network = Network::Hosts,
             Needs::LoadAtOnce => shape.balanced = false,
             Needs::OneServer => shape.servers = 1,
             Needs::ApiServer => shape.api_servers = 1,
