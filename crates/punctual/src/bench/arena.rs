@@ -17,6 +17,8 @@ use super::database::{Database, Reading};
 use super::figure::Figure;
 use super::machine::{Steal, cpu_us, rss_mib};
 use super::process::{self, START_LIMIT};
+use super::secured::{Secured, join_token};
+use super::wire::Connection;
 
 /// The task that does nothing.
 pub(crate) const NOOP: &str = "bench-noop";
@@ -28,6 +30,7 @@ pub(crate) struct Arena {
     clients: Vec<Client>,
     store: String,
     children: Option<Children>,
+    secured: Option<Secured>,
     pub(crate) database: Option<Database>,
 }
 
@@ -36,6 +39,7 @@ struct Children {
     settings: Vec<(String, String)>,
     servers: Vec<Child>,
     worker: Option<Child>,
+    join_token: Option<String>,
 }
 
 /// What was so when a measurement began.
@@ -51,7 +55,7 @@ impl Arena {
     /// Servers without a worker, or the one that was named.
     pub(crate) async fn start(options: &Options) -> anyhow::Result<Self> {
         if let Some(url) = &options.url {
-            return Self::with(vec![Client::new(url)?], None, None).await;
+            return Self::with(vec![Client::new(url)?], None, None, None).await;
         }
         let mut settings = options.settings.clone();
         let database = match settings.iter_mut().find(|(key, value)| key == "database" && !value.is_empty()) {
@@ -65,13 +69,17 @@ impl Arena {
         };
         let dir = tempfile::Builder::new().prefix("punctual-bench-").tempdir()?;
         let (mut servers, mut clients) = (Vec::new(), Vec::new());
+        let mut secured = None;
         for place in 0..options.servers {
-            let (server, url) = process::spawn_server(dir.path(), place, &settings).await?;
-            servers.push(server);
-            clients.push(Client::new(&url)?);
+            let server = process::spawn_server(dir.path(), place, &settings, options.tls).await?;
+            servers.push(server.child);
+            clients.push(server.client);
+            // All servers have one authority, and the token of one is good for all.
+            secured = secured.or(server.secured);
         }
-        let children = Children { dir, settings, servers, worker: None };
-        let arena = Self::with(clients, Some(children), database).await?;
+        let join_token = if options.tls { Some(join_token(&clients[0]).await?) } else { None };
+        let children = Children { dir, settings, servers, worker: None, join_token };
+        let arena = Self::with(clients, Some(children), secured, database).await?;
         arena.shards_shared().await?;
         Ok(arena)
     }
@@ -79,6 +87,7 @@ impl Arena {
     async fn with(
         clients: Vec<Client>,
         children: Option<Children>,
+        secured: Option<Secured>,
         database: Option<Database>,
     ) -> anyhow::Result<Self> {
         let store = clients[0].server().await?.store;
@@ -86,7 +95,7 @@ impl Arena {
         for (name, probe) in [(NOOP, Probe::default()), (CLOCK, clock)] {
             clients[0].apply_task(name, &TaskSpec::new(Run::Probe(probe)), IfMatch::Any).await?;
         }
-        Ok(Self { clients, store, children, database })
+        Ok(Self { clients, store, children, secured, database })
     }
 
     /// Waits until every server has its part of the shards.
@@ -106,17 +115,19 @@ impl Arena {
         }
     }
 
-    pub(crate) fn url(&self) -> &str {
-        self.clients[0].url()
-    }
-
-    pub(crate) fn urls(&self) -> impl Iterator<Item = &str> {
+    fn urls(&self) -> impl Iterator<Item = &str> {
         self.clients.iter().map(Client::url)
     }
 
-    /// Client `place` of many uses this server.
-    pub(crate) fn url_for(&self, place: usize) -> &str {
-        self.clients[place % self.clients.len()].url()
+    /// A connection of client `place` of many to its server.
+    pub(crate) async fn connect(&self, place: usize) -> anyhow::Result<Connection> {
+        let url = self.clients[place % self.clients.len()].url();
+        Connection::open(url, self.secured.as_ref()).await
+    }
+
+    /// One connection to each server.
+    pub(crate) async fn connect_all(&self) -> anyhow::Result<Vec<Connection>> {
+        try_join_all((0..self.clients.len()).map(|place| self.connect(place))).await
     }
 
     pub(crate) fn is_own(&self) -> bool {
@@ -138,6 +149,10 @@ impl Arena {
         let mut command = process::punctual(children.dir.path(), "worker", "worker", &children.settings)?;
         // Many slots: what is measured is the system, not the wait for a slot.
         command.args(["--server", &urls, "--slots", "4096", "--spool-dir"]).arg(spool).stdout(Stdio::null());
+        if let Some(token) = &children.join_token {
+            command.env("PUNCTUAL_JOIN_TOKEN", token);
+            command.env("PUNCTUAL_IDENTITY_DIR", children.dir.path().join("identity"));
+        }
         children.worker = Some(command.spawn().context("cannot start a worker")?);
         Ok(())
     }
@@ -167,9 +182,10 @@ impl Arena {
         };
         children.servers[0].kill().await?;
         let begun = Instant::now();
-        let (server, url) = process::spawn_server(children.dir.path(), 0, &children.settings).await?;
-        children.servers[0] = server;
-        self.clients[0] = Client::new(&url)?;
+        let tls = self.secured.is_some();
+        let server = process::spawn_server(children.dir.path(), 0, &children.settings, tls).await?;
+        children.servers[0] = server.child;
+        self.clients[0] = server.client;
         Ok(Some(begun.elapsed()))
     }
 

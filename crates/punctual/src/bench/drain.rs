@@ -5,7 +5,6 @@
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use futures_util::future::try_join_all;
 use punctual_api::Stats;
 use punctual_core::Span;
 
@@ -45,7 +44,7 @@ pub(crate) async fn in_arena(arena: &mut Arena, name: &str, jobs: u64) -> anyhow
         }
         tokio::time::sleep(left.to_std()).await;
     }
-    let mut polls = try_join_all(arena.urls().map(Connection::open)).await?;
+    let mut polls = arena.connect_all().await?;
     let mark = arena.mark().await?;
     arena.start_worker()?;
     let (connected, done) = until_done(arena, &mut polls, before.succeeded + jobs, jobs, name).await?;

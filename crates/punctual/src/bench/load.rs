@@ -81,7 +81,7 @@ pub(crate) async fn bulk(
     let batches = std::sync::Mutex::new(batches.into_iter());
     let client = async |seed: u64| -> anyhow::Result<()> {
         // Every server gets its part: it keeps what it is given to the shards it owns.
-        let mut connection = Connection::open(arena.url_for(seed as usize)).await?;
+        let mut connection = arena.connect(seed as usize).await?;
         let mut chance = SplitMix64::new(seed);
         loop {
             let next = batches.lock().expect("no client panics").next();
@@ -100,7 +100,7 @@ pub(crate) async fn bulk(
 
 /// Submits jobs due at `dues` and returns their ids in the same order.
 pub(crate) async fn submit_at(arena: &Arena, task: &str, dues: &[Timestamp]) -> anyhow::Result<Vec<JobId>> {
-    let mut connections = try_join_all(arena.urls().map(Connection::open)).await?;
+    let mut connections = arena.connect_all().await?;
     let servers = connections.len();
     let mut ids = Vec::with_capacity(dues.len());
     for (place, batch) in dues.chunks(1000).enumerate() {
@@ -120,7 +120,7 @@ const FINISH_LIMIT: Duration = Duration::from_secs(60);
 /// The workers' clocks, in microseconds, at which jobs of the task [`super::arena::CLOCK`] started.
 pub(crate) async fn started_us(arena: &Arena, ids: &[JobId]) -> anyhow::Result<Vec<i64>> {
     let reader = async |part: &[JobId]| -> anyhow::Result<Vec<i64>> {
-        let mut connection = Connection::open(arena.url()).await?;
+        let mut connection = arena.connect(0).await?;
         let mut started = Vec::with_capacity(part.len());
         for &id in part {
             started.push(read_one(&mut connection, id).await?);

@@ -12,6 +12,7 @@ mod pickup;
 mod pinned;
 mod precision;
 mod process;
+mod secured;
 mod submit;
 mod wire;
 
@@ -65,6 +66,8 @@ pub(crate) struct Options {
     pub(crate) quick: bool,
     /// Single submissions are to run at once, and so disturb each other.
     pub(crate) due_now: bool,
+    /// TLS, and a credential with each request.
+    pub(crate) tls: bool,
     /// Settings of our own server and worker.
     pub(crate) settings: Vec<(String, String)>,
 }

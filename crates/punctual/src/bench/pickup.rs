@@ -48,7 +48,7 @@ async fn send(arena: &Arena, jobs: u64) -> anyhow::Result<Vec<(JobId, Timestamp)
     let progress = bar("pickup", jobs);
     let mut free = Vec::new();
     for _ in 0..CONNECTIONS {
-        free.push(Connection::open(arena.url()).await?);
+        free.push(arena.connect(0).await?);
     }
     let body = format!(r#"{{"task":"{CLOCK}"}}"#);
     let mut instants = planned(jobs);
@@ -60,7 +60,7 @@ async fn send(arena: &Arena, jobs: u64) -> anyhow::Result<Vec<(JobId, Timestamp)
             Some(at) = instants.recv() => {
                 let mut connection = match free.pop() {
                     Some(connection) => connection,
-                    None => Connection::open(arena.url()).await?,
+                    None => arena.connect(0).await?,
                 };
                 let body = body.clone();
                 under_way.spawn(async move {

@@ -9,6 +9,7 @@ use punctual_client::Client;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
+use super::secured::Secured;
 use crate::root_key::ROOT_KEY_FILE;
 
 pub(crate) const START_LIMIT: Duration = Duration::from_secs(120);
@@ -37,16 +38,27 @@ pub(crate) fn punctual(dir: &Path, verb: &str, name: &str, settings: &[(String, 
     Ok(command)
 }
 
-/// Server number `place`, ready to serve, and its address.
+/// A server that is ready to serve, and what reaches it.
+pub(crate) struct Spawned {
+    pub(crate) child: Child,
+    pub(crate) client: Client,
+    pub(crate) secured: Option<Secured>,
+}
+
+/// Server number `place`.
 pub(crate) async fn spawn_server(
     dir: &Path,
     place: usize,
     settings: &[(String, String)],
-) -> anyhow::Result<(Child, String)> {
+    tls: bool,
+) -> anyhow::Result<Spawned> {
     let name = if place == 0 { "server".to_owned() } else { format!("server-{place}") };
     let mut command = punctual(dir, "server", &name, settings)?;
     let data = dir.join(format!("data-{place}"));
-    command.args(["--listen", "127.0.0.1:0", "--data-dir"]).arg(data).stdout(Stdio::piped());
+    command.args(["--listen", "127.0.0.1:0", "--data-dir"]).arg(&data).stdout(Stdio::piped());
+    if tls {
+        command.args(["--tls", "cluster"]);
+    }
     // Servers of one database share a root key; each has a folder of its own.
     command.args(["--root-key", &format!("file:{}", dir.join(ROOT_KEY_FILE).display())]);
     let mut child = command.spawn().context("cannot start a server")?;
@@ -56,15 +68,20 @@ pub(crate) async fn spawn_server(
     let line = line.with_context(|| format!("the server ended at once{}", last_words(dir, &name)))?;
     let ready: serde_json::Value = serde_json::from_str(&line)?;
     let url = ready["url"].as_str().context("the server did not name its address")?.to_owned();
-    let client = Client::new(&url)?.with_repeat_budget(Duration::ZERO);
+    let secured = if tls { Some(Secured::of_server(&data)?) } else { None };
+    let client = match &secured {
+        Some(secured) => secured.client(&url)?,
+        None => Client::new(&url)?,
+    };
+    let ready = client.clone().with_repeat_budget(Duration::ZERO);
     let begun = Instant::now();
-    while let Err(error) = client.ready().await {
+    while let Err(error) = ready.ready().await {
         if begun.elapsed() > START_LIMIT {
             return Err(error).context("the server is not ready");
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    Ok((child, url))
+    Ok(Spawned { child, client, secured })
 }
 
 fn log_path(dir: &Path, of: &str) -> PathBuf {

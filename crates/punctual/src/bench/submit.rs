@@ -11,7 +11,6 @@ use tokio::task::JoinSet;
 use super::arena::{Arena, NOOP};
 use super::figure::{Figure, Latencies};
 use super::load::{self, BULK_CLIENTS, Due};
-use super::wire::Connection;
 use super::{Options, bar};
 use crate::clock::now;
 
@@ -50,7 +49,7 @@ async fn closed_loop(
     progress.tick();
     let mut connections = Vec::new();
     for place in 0..clients {
-        connections.push(Connection::open(arena.url_for(place as usize)).await?);
+        connections.push(arena.connect(place as usize).await?);
     }
     let mark = arena.mark().await?;
     let deadline = Instant::now() + time;

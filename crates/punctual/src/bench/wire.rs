@@ -2,14 +2,20 @@
 //! what it measures, so each microsecond of its own counts against the result.
 
 use anyhow::{Context, bail, ensure};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use super::secured::Secured;
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
 /// One connection, one request at a time.
-#[derive(Debug)]
 pub(crate) struct Connection {
-    stream: TcpStream,
-    host: String,
+    stream: Box<dyn Stream>,
+    /// Lines that all requests have.
+    common: String,
     sent: Vec<u8>,
     received: Vec<u8>,
 }
@@ -24,21 +30,30 @@ struct Head {
 
 impl Connection {
     /// Connects to an address like `http://127.0.0.1:8020`.
-    pub(crate) async fn open(url: &str) -> anyhow::Result<Self> {
-        let host = url.strip_prefix("http://").context("the bench speaks plain http only")?;
-        let host = host.trim_end_matches('/').to_owned();
-        let stream = TcpStream::connect(&host).await.with_context(|| format!("cannot reach {url}"))?;
-        stream.set_nodelay(true)?;
-        Ok(Self { stream, host, sent: Vec::new(), received: Vec::new() })
+    pub(crate) async fn open(url: &str, secured: Option<&Secured>) -> anyhow::Result<Self> {
+        let scheme = if secured.is_some() { "https://" } else { "http://" };
+        let host = url.strip_prefix(scheme).context("the bench speaks plain http only, but for servers of its own")?;
+        let host = host.trim_end_matches('/');
+        let tcp = TcpStream::connect(host).await.with_context(|| format!("cannot reach {url}"))?;
+        tcp.set_nodelay(true)?;
+        let (stream, common): (Box<dyn Stream>, _) = match secured {
+            None => (Box::new(tcp), format!("host: {host}\r\n")),
+            Some(secured) => {
+                let name = secured.tls().server_name(host.rsplit_once(':').map_or(host, |(name, _)| name))?;
+                let stream = secured.connector().connect(name, tcp).await.context("no TLS with the server")?;
+                (Box::new(stream), format!("host: {host}\r\nauthorization: Bearer {}\r\n", secured.token()))
+            }
+        };
+        Ok(Self { stream, common, sent: Vec::new(), received: Vec::new() })
     }
 
     /// The body of a 2xx answer.
     pub(crate) async fn post(&mut self, path: &str, body: &str) -> anyhow::Result<&[u8]> {
-        let Self { sent, host, .. } = self;
+        let Self { sent, common, .. } = self;
         sent.clear();
         // Head and body in one packet.
         let head = format!(
-            "POST {path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            "POST {path} HTTP/1.1\r\n{common}content-type: application/json\r\ncontent-length: {}\r\n\r\n",
             body.len()
         );
         sent.extend_from_slice(head.as_bytes());
@@ -47,7 +62,7 @@ impl Connection {
     }
 
     pub(crate) async fn get(&mut self, path: &str) -> anyhow::Result<&[u8]> {
-        let head = format!("GET {path} HTTP/1.1\r\nhost: {}\r\n\r\n", self.host);
+        let head = format!("GET {path} HTTP/1.1\r\n{}\r\n", self.common);
         self.sent.clear();
         self.sent.extend_from_slice(head.as_bytes());
         self.exchange().await
@@ -55,6 +70,7 @@ impl Connection {
 
     async fn exchange(&mut self) -> anyhow::Result<&[u8]> {
         self.stream.write_all(&self.sent).await?;
+        self.stream.flush().await?;
         self.received.clear();
         let mut head: Option<Head> = None;
         loop {

@@ -36,6 +36,9 @@ pub(crate) struct BenchArgs {
     /// submit-single: let the jobs run at once
     #[arg(long)]
     due_now: bool,
+    /// With TLS, an access token with each request, and a worker that joined
+    #[arg(long, conflicts_with = "url")]
+    tls: bool,
     /// A setting of the server and the worker, such as durability=normal; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", conflicts_with = "url")]
     settings: Vec<String>,
@@ -59,6 +62,7 @@ impl BenchArgs {
             servers: usize::from(self.servers),
             quick: self.quick,
             due_now: self.due_now,
+            tls: self.tls,
             settings: settings.collect::<anyhow::Result<_>>()?,
         })
     }
