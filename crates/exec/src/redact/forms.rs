@@ -3,6 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use punctual_core::secret::SECRET_BYTES_MIN;
+use url::Url;
 
 /// A line of a value that is a secret by itself, such as one of a private key. Shorter ones are in ordinary texts too.
 const LINE_BYTES_MIN: usize = 12;
@@ -27,6 +28,7 @@ pub(super) fn of(value: &str) -> Forms {
     if trimmed != value {
         forms.add(trimmed);
     }
+    forms.add_as_url(trimmed);
     let lines: Vec<&str> = trimmed.lines().map(str::trim).collect();
     if (2..=LINES_MAX).contains(&lines.len()) {
         for line in lines.into_iter().filter(|line| line.len() >= LINE_BYTES_MIN) {
@@ -46,6 +48,31 @@ pub(super) fn of(value: &str) -> Forms {
 }
 
 impl Forms {
+    /// What a URL is made of it: as a whole, as a path and as a query. Addresses are shown as they were parsed, and that is
+    /// rarely how they were written: hosts are lower-cased, usual ports left out, characters escaped.
+    fn add_as_url(&mut self, value: &str) {
+        if value.len() > SHORT_BYTES_MAX {
+            return;
+        }
+        if let Ok(mut url) = Url::parse(value)
+            && url.has_host()
+        {
+            self.plain.push(url.as_str().as_bytes().to_vec());
+            url.set_fragment(None);
+            self.plain.push(url.as_str().as_bytes().to_vec());
+            // Where the user information is left out, or the host is another name of the same.
+            let resource = &url[url::Position::BeforePath..];
+            if resource.len() >= LINE_BYTES_MIN {
+                self.plain.push(resource.as_bytes().to_vec());
+            }
+        }
+        let mut url = Url::parse("http://host/").expect("the address is valid");
+        url.set_path(value);
+        self.plain.push(url.path()[1..].as_bytes().to_vec());
+        url.set_query(Some(value));
+        self.plain.extend(url.query().map(|query| query.as_bytes().to_vec()));
+    }
+
     fn add(&mut self, value: &str) {
         let bytes = value.as_bytes();
         self.plain.push(bytes.to_vec());

@@ -27,6 +27,39 @@ fn a_value_is_replaced_by_its_name_wherever_it_stands() {
 }
 
 #[test]
+fn a_url_is_found_as_it_is_shown_after_it_was_parsed() {
+    for address in [
+        "http://hooks.example.com/services/B00/tok7Kq9ZpW3",
+        "http://hooks.example.com:80/services/B00/tok7Kq9ZpW3",
+        "HTTP://hooks.example.com/services/B00/tok7Kq9ZpW3",
+        "http://Hooks.Example.com/services/B00/tok7Kq9ZpW3",
+        "http://hooks.example.com/services/./B00/tok7Kq9ZpW3",
+        "http://hooks.example.com/services/B00/\"tok7Kq9ZpW3",
+        "http://hooks.example.com/services/B00/ätok7Kq9ZpW3",
+        "http://hooks.example.com/services/tok7Kq9ZpW3#part",
+        "http://3405803013/services/tok7Kq9ZpW3",
+        "http://ana:pass@hooks.example.com/services/tok7Kq9ZpW3",
+        "http://hooks.example.com/?key= tok7Kq9ZpW3",
+    ] {
+        let redactor = redactor(&[("hook", address)]);
+        let mut url = url::Url::parse(address).unwrap();
+        for _ in 0..2 {
+            let shown = redacted(&redactor, &format!("POST {url} → 200"));
+            assert!(!shown.contains("tok7Kq9ZpW3"), "{address}: {shown}");
+            url.set_fragment(None);
+        }
+        let _ = (url.set_username(""), url.set_password(None));
+        let shown = redacted(&redactor, &format!("POST {url} → 200"));
+        assert!(!shown.contains("tok7Kq9ZpW3"), "{address}: {shown}");
+    }
+    let redactor = redactor(&[("token", "tök\"en 7Kq9")]);
+    for address in ["http://h/a/tök\"en 7Kq9/b", "http://h/?key=tök\"en 7Kq9&b=1"] {
+        let shown = redacted(&redactor, url::Url::parse(address).unwrap().as_str());
+        assert!(!shown.contains("7Kq9"), "{shown}");
+    }
+}
+
+#[test]
 fn encodings_of_a_value_are_found_at_every_alignment() {
     let redactor = redactor(&[("db", VALUE)]);
     for before in ["", "u", "us", "user:", "a longer beginning:"] {
