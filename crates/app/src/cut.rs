@@ -1,6 +1,8 @@
 //! What a view leaves out because who asks may not see it. Inputs, outputs and logs take rights of their own.
 
-use punctual_api::{ArtifactView, DeliveryView, Job, JobSummary, RunView, ScheduleView, TaskView, WorkflowView};
+use punctual_api::{
+    ArtifactView, DeliveryView, Job, JobSummary, NotificationView, RunView, ScheduleView, TaskView, WorkflowView,
+};
 use punctual_core::access::Right;
 
 use crate::definition::without_inputs;
@@ -97,6 +99,16 @@ pub(crate) fn delivery<R: Permission>(by: &By<R>, mut delivery: DeliveryView) ->
         delivery.summary = HIDDEN.to_owned();
     }
     delivery
+}
+
+/// The address of a webhook is often the whole credential for it.
+pub(crate) fn notification<R: Permission>(by: &By<R>, mut rule: NotificationView) -> NotificationView {
+    if !by.may(Right::ViewInputs)
+        && let Some(webhook) = &mut rule.webhook
+    {
+        HIDDEN.clone_into(&mut webhook.url);
+    }
+    rule
 }
 
 pub(crate) fn artifact<R: Permission>(by: &By<R>, mut artifact: ArtifactView) -> ArtifactView {

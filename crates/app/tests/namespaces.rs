@@ -8,10 +8,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use punctual_api::{
-    ErrorKind, KeyCreated, KeyRequest, LoginRequest, NamespaceEdit, NamespaceRequest, SecretText, UserEdit, UserRequest,
+    ErrorKind, KeyCreated, KeyRequest, LoginRequest, NamespaceEdit, NamespaceRequest, NotificationRequest, SecretText,
+    UserEdit, UserRequest,
 };
 use punctual_app::permission::{
-    ControlJobs, CreateKeys, EditTasks, ManageNamespaces, ManagePeople, SubmitJobs, ViewJobs,
+    ControlJobs, CreateKeys, EditNotifications, EditTasks, ManageNamespaces, ManagePeople, SubmitJobs, ViewJobs,
+    ViewNotifications,
 };
 use punctual_app::{App, AppError, Permission, Precondition, Principal, SocketUser, Transport};
 use punctual_core::access::{Right, Rights, Role};
@@ -116,6 +118,27 @@ async fn a_right_that_is_taken_away_in_a_namespace_ends_there_and_stays_elsewher
     assert_eq!(edited.namespace_roles, words(&[("team-b", &["viewer"])]));
     assert_eq!(by_a.check_again(app).unwrap_err().kind, ErrorKind::NamespaceNotFound);
     assert!(by_b.check_again(app).is_ok());
+}
+
+#[tokio::test]
+async fn the_webhook_of_a_rule_is_for_those_who_may_see_inputs() {
+    const ADDRESS: &str = "https://hooks.example.net/T0/B1/tokXYZ";
+    let world = world().await;
+    let app = &world.app;
+    namespace(app, "team-a").await;
+    let request: NotificationRequest =
+        serde_json::from_value(serde_json::json!({ "on": ["failed"], "webhook": { "url": ADDRESS } })).unwrap();
+    let editor = local_in::<EditNotifications>(app, "team-a");
+    app.put_notification(&editor, "ops", request, Precondition::None).await.unwrap();
+    for (name, role, shown) in [("vera", "viewer", "***"), ("omar", "operator", ADDRESS)] {
+        let session = session(app, name, None, &[("team-a", &[role])]).await;
+        let by = asking(app, &session, Some("team-a")).unwrap().permit::<ViewNotifications>().unwrap();
+        let one = app.notification(&by, "ops").await.unwrap();
+        let listed = app.list_notifications(&by).await.unwrap().notifications.remove(0);
+        for rule in [one, listed] {
+            assert_eq!(rule.webhook.expect("a webhook").url, shown, "{role}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -142,7 +142,7 @@ pub(crate) async fn resume(
     Problems,
 ))]
 pub(crate) async fn rerun(
-    Permit(by): Permit<ControlJobs>,
+    Permit(by): Permit<SubmitJobs>,
     State(app): State<App>,
     RunPath(id): RunPath,
     _: NoParams,

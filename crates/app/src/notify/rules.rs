@@ -23,7 +23,7 @@ use crate::principal::permission::{EditNotifications, ViewNotifications};
 use crate::route::Live;
 use crate::schedules::done_by;
 use crate::submit::near_future;
-use crate::{App, AppError, Faults, Precondition, Result, task_rights, validate};
+use crate::{App, AppError, Faults, Precondition, Result, cut, task_rights, validate};
 
 /// Messages that are looked at when a rule goes: those that may be unsent, and some tests.
 const DROPPED_MAX: usize = 20;
@@ -138,7 +138,7 @@ impl App {
     }
 
     pub async fn notification(&self, by: &crate::By<ViewNotifications>, name: &str) -> Result<NotificationView> {
-        self.view_rule(by.namespace(), name).await
+        Ok(cut::notification(by, self.view_rule(by.namespace(), name).await?))
     }
 
     async fn view_rule(&self, namespace: NamespaceId, name: &str) -> Result<NotificationView> {
@@ -165,7 +165,8 @@ impl App {
     /// All of them; those that cannot be read are left out.
     pub async fn list_notifications(&self, by: &crate::By<ViewNotifications>) -> Result<NotificationList> {
         let rows = self.0.store.rules(Some(by.namespace())).await?.into_iter();
-        let notifications = rows.filter_map(|row| read_spec(&row).map(|spec| view(row, spec))).collect();
+        let notifications =
+            rows.filter_map(|row| read_spec(&row).map(|spec| cut::notification(by, view(row, spec)))).collect();
         Ok(NotificationList { notifications })
     }
 

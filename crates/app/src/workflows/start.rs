@@ -13,7 +13,7 @@ use punctual_store::{NewJob, RunChange, RunRow, WorkflowRow};
 
 use super::apply::{read_spec, task_places};
 use crate::principal::By;
-use crate::principal::permission::{ControlJobs, SubmitJobs};
+use crate::principal::permission::SubmitJobs;
 use crate::submit::{WantedTask, near_future};
 use crate::{App, AppError, Checked, Faults, Result, cut, validate};
 
@@ -27,7 +27,7 @@ impl App {
     }
 
     /// Starts another run of the same version, with the same input or another one.
-    pub async fn rerun(&self, by: &By<ControlJobs>, id: RunId, request: WorkflowRunRequest) -> Result<RunView> {
+    pub async fn rerun(&self, by: &By<SubmitJobs>, id: RunId, request: WorkflowRunRequest) -> Result<RunView> {
         request.check()?;
         let before = self.read_run(by.namespace(), id).await?;
         let version = request.version.unwrap_or(before.version);
