@@ -14,6 +14,9 @@ use crate::pipeline::{Param, Step};
 use crate::sql;
 use crate::trouble::Trouble;
 
+/// How many pages of rows are read at first where a filter leaves some out.
+const FILTERED_WIDTH: usize = 4;
+
 /// Finished jobs by id: one list, or one for each of the states that are wanted.
 pub(super) struct FinishedList {
     statement: Statement,
@@ -71,8 +74,10 @@ impl FinishedList {
             Order::Ascending => texts[0],
             Order::Descending => texts[1],
         };
-        let each = rows_of_each(selectors.len(), filters, position.limit);
         let widest = rows_of_each(selectors.len(), true, position.limit);
+        let narrow = rows_of_each(selectors.len(), false, position.limit);
+        // Most finished jobs succeeded, so a filter seldom leaves so many out that a page needs all that may be examined.
+        let each = if filters { narrow.saturating_mul(FILTERED_WIDTH).min(widest) } else { narrow };
         Ok(Self { statement: conn.prepare(text).await?, selectors, each, widest })
     }
 
@@ -109,7 +114,7 @@ impl FinishedList {
         let (examined, end) = merge(answers.iter().map(list).collect::<Read<_>>()?, position.order);
         let last = examined.last().map(|(id, _)| *id);
         let page = page(examined.into_iter().map(|(_, found)| found).collect(), end.is_some(), position.limit);
-        // Jobs of other namespaces took the place of those that are asked for.
+        // What is not asked for, or is of other namespaces, took the place of what is.
         if page.next.is_some() && page.next == last && self.each < self.widest {
             self.each = self.widest;
             return Ok(None);
