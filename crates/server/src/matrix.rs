@@ -83,7 +83,7 @@ const TABLE: &[(&str, Needs)] = &[
     ("get_run", right(Right::ViewJobs)),
     ("cancel_run", right(Right::ControlJobs)),
     ("resume_run", right(Right::ControlJobs)),
-    ("rerun", right(Right::ControlJobs)),
+    ("rerun", right(Right::SubmitJobs)),
     ("skip_node", right(Right::ControlJobs)),
     ("decide_gate", right(Right::ControlJobs)),
     ("create_backfill", right(Right::ControlSchedules)),
