@@ -68,7 +68,7 @@ impl Forms {
         }
         let mut url = Url::parse("http://host/").expect("the address is valid");
         url.set_path(value);
-        self.plain.push(url.path()[1..].as_bytes().to_vec());
+        self.plain.push(url.path().as_bytes()[1..].to_vec());
         url.set_query(Some(value));
         self.plain.extend(url.query().map(|query| query.as_bytes().to_vec()));
     }
