@@ -84,6 +84,11 @@ impl Server {
         self.process.as_ref().map(Process::pid)
     }
 
+    /// Where it listens, since its first start.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
     /// Where workers and peers are sent.
     pub fn advertised(&self) -> anyhow::Result<SocketAddr> {
         match &self.front {

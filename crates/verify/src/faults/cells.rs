@@ -54,7 +54,7 @@ cells! {
     "hosts-peers" "each part on a host of its own: servers do not hear each other" false Hosts hosts::peers;
     "hints-dropped" "no hint is sent" false DroppedHints links::hints_dropped;
     "hints-repeated" "every hint is sent twice" false RepeatedHints links::hints_repeated;
-    "clients-leave" "every second client disconnects before its answer" false Nothing clients::leave;
+    "clients-leave" "every second client disconnects before its answer" false PlainHttp clients::leave;
     "artifact-lost" "a program is gone from the storage" false Nothing artifacts::lose;
     "clock-ahead" "a server's clock jumps an hour ahead" false FakeClock clocks::ahead;
     "clock-back" "a server's clock jumps an hour back" false FakeClock clocks::back;

@@ -59,4 +59,6 @@ enum Needs {
     DroppedHints,
     /// Every hint is sent twice.
     RepeatedHints,
+    /// Its clients speak plain HTTP.
+    PlainHttp,
 }

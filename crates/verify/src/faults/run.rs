@@ -198,6 +198,9 @@ impl Faults {
         if let Some(why) = cell.missing() {
             return Ok(CellReport::skipped(cell, round, format!("skipped: {why}")));
         }
+        if self.tls && cell.needs == Needs::PlainHttp {
+            return Ok(CellReport::skipped(cell, round, "skipped: its clients speak plain HTTP".to_owned()));
+        }
         if self.tls && !netns::is_inside() {
             return Ok(CellReport::skipped(
                 cell,
@@ -286,7 +289,8 @@ impl Cell {
             | Needs::Standby
             | Needs::AsynchronousStandby
             | Needs::DroppedHints
-            | Needs::RepeatedHints => None,
+            | Needs::RepeatedHints
+            | Needs::PlainHttp => None,
         }
     }
 
@@ -302,7 +306,7 @@ impl Cell {
         shape.proxied = true;
         shape.settings = timing.settings();
         match self.needs {
-            Needs::Nothing | Needs::OwnNetwork => {}
+            Needs::Nothing | Needs::OwnNetwork | Needs::PlainHttp => {}
             Needs::Hosts => shape.network = Network::Hosts,
             Needs::LoadAtOnce => shape.balanced = false,
             Needs::OneServer => shape.servers = 1,
