@@ -257,7 +257,15 @@ impl App {
             FoundRow::Finished { counters, .. } => Command::RerunOnce(counters.next_attempt),
             FoundRow::Hot(_) | FoundRow::Absent => Command::Rerun,
         };
-        self.command_by(by, id, command, JobActionKind::Retry).await
+        let admitted = match command {
+            Command::RerunOnce(_) => Some(self.admit_jobs(by.namespace(), 1).await?),
+            _ => None,
+        };
+        let answer = self.command_by(by, id, command, JobActionKind::Retry).await?;
+        if let Some(admitted) = admitted {
+            admitted.stored(1);
+        }
+        Ok(answer)
     }
 
     /// Starts a waiting job now.

@@ -34,6 +34,7 @@ mod partitions;
 mod pipeline;
 #[cfg(test)]
 mod plans;
+mod quotas;
 mod requesters;
 mod retention;
 mod schedules;

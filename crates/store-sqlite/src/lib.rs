@@ -29,6 +29,7 @@ mod migrate;
 mod namespaces;
 mod notices;
 mod options;
+mod quotas;
 mod reader;
 mod requesters;
 mod retention;

@@ -22,6 +22,7 @@ mod members;
 mod migrations;
 mod namespaces;
 mod notices;
+mod quotas;
 mod requesters;
 mod schedules;
 mod secrets;
@@ -74,6 +75,7 @@ pub use notices::{
     Ailing, DeliveryRow, Dispatch, Dispatched, Notices, RULES_MAX, RULES_OF_ALL_MAX, RuleChange, RuleDeletion, RuleRow,
     RuleUpdate, WaitingNotice,
 };
+pub use quotas::{Counted, QuotaUse, RATE_BURST, Spent};
 pub use requesters::{JOB_ACTIONS_MAX, JobAction, JobActionKind, REQUESTERS_MAX, Requester, RequesterId, Requesters};
 pub use schedules::{
     CalendarDeletion, CalendarUpdate, LoadedRow, OccurrenceFilter, ScheduleFilter, Schedules, ShardSchedules,
@@ -97,6 +99,7 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 pub trait Store:
     Artifacts
     + Namespaces
+    + QuotaUse
     + Tasks
     + Schedules
     + Backfills

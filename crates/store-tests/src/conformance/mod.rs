@@ -23,6 +23,7 @@ mod logs;
 mod members;
 mod namespaces;
 mod notices;
+mod quotas;
 mod requesters;
 mod requeues;
 mod retention;
@@ -84,6 +85,15 @@ cases! { ($)
         a_job_is_in_the_namespace_of_its_task,
         a_list_of_one_namespace_never_shows_the_jobs_of_another,
         a_job_stays_in_its_namespace_whatever_becomes_of_it,
+    }
+    quotas {
+        jobs_that_wait_or_run_are_counted_in_their_namespace_up_to_a_limit,
+        schedules_are_counted_in_their_namespace,
+        artifacts_have_no_more_bytes_than_they_may,
+        of_artifacts_declared_at_once_no_more_are_stored_than_there_is_room_for,
+        a_namespace_spends_no_more_than_its_rate,
+        of_submissions_at_once_no_more_are_paid_for_than_the_rate_allows,
+        the_history_of_one_namespace_goes_and_that_of_others_stays,
     }
     requesters {
         a_requester_has_one_number_for_ever,

@@ -22,6 +22,7 @@ mod members;
 mod namespaces;
 mod notices;
 mod port;
+mod quotas;
 mod reads;
 mod requesters;
 mod schedules;
@@ -140,6 +141,8 @@ pub struct State {
     namespaces: Table<NamespaceId, NamespaceRow>,
     /// The revision of all changes, and the last number that was given.
     namespace_counter: Table<(), (u64, u32)>,
+    /// Until when each has paid for its submissions.
+    paid_until: Table<NamespaceId, Timestamp>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -246,6 +249,7 @@ impl ModelStore {
             secrets: Table::default(),
             namespaces: Table::default(),
             namespace_counter: Table::default(),
+            paid_until: Table::default(),
         };
         state.begin_namespaces();
         Self {
@@ -373,6 +377,7 @@ impl State {
             secrets,
             namespaces,
             namespace_counter,
+            paid_until,
             keys,
             users,
             sessions,
