@@ -7,6 +7,7 @@ mod few_connections;
 mod follow;
 mod migrate;
 mod peers;
+mod quotas;
 mod roles;
 mod schedules;
 mod tenants;
