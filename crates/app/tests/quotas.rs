@@ -1,6 +1,5 @@
 //! Quotas of namespaces: what is refused, with which words, and what is not.
 
-#[expect(dead_code, reason = "other tests use more of it")]
 mod world;
 
 use std::sync::Arc;

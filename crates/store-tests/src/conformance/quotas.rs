@@ -4,11 +4,12 @@ use punctual_core::schedule::{ScheduleEdit, ScheduleRow};
 use punctual_core::task::Task;
 use punctual_core::{JobState, NamespaceId, Span};
 use punctual_store::{
-    Counted, CreatedArtifact, FoundRow, NewArtifact, NewJob, RATE_BURST, Spent, Store, Submitted, TaskChange,
+    Counted, CreatedArtifact, FoundRow, NamespaceChange, NewArtifact, NewJob, RATE_BURST, Spent, Store, Submitted,
+    TaskChange,
 };
 
 use crate::fixture::*;
-use crate::schedule_fixture::{add, drop_it, edit, new_schedule};
+use crate::schedule_fixture::{add, by, drop_it, edit, new_schedule};
 
 const BOTH: [NamespaceId; 2] = [NamespaceId::DEFAULT, NamespaceId(1)];
 const TENANT: NamespaceId = BOTH[1];
@@ -84,6 +85,9 @@ pub(super) async fn artifacts_have_no_more_bytes_than_they_may(store: &dyn Store
 }
 
 pub(super) async fn of_artifacts_declared_at_once_no_more_are_stored_than_there_is_room_for(store: &dyn Store) {
+    let name = "team-a".parse().expect("the name of a namespace");
+    let created = store.create_namespace(name, "{}".to_owned(), by("ada", 10)).await.unwrap();
+    assert!(matches!(&created, NamespaceChange::Done(row) if row.id == TENANT), "{created:?}");
     let new = |n: u64| NewArtifact { namespace: TENANT, size: 10, bytes_max: Some(35), ..new_artifact(n) };
     let created =
         futures_util::future::join_all((1..=12).map(|n| async move { store.create_artifact(new(n)).await })).await;
