@@ -37,6 +37,7 @@ mod plans;
 mod quotas;
 mod requesters;
 mod retention;
+mod running_places;
 mod schedules;
 mod secrets;
 mod target;

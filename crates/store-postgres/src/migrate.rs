@@ -45,6 +45,7 @@ const MIGRATIONS: &[Migration] = punctual_store::migrations![
     "0025_requesters",
     "0026_workflows",
     "0027_quotas",
+    "0028_running_places",
 ];
 
 /// Every migration that the program or the database knows, in order. Changes nothing.

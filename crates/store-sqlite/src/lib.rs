@@ -33,6 +33,7 @@ mod quotas;
 mod reader;
 mod requesters;
 mod retention;
+mod running_places;
 mod schedules;
 mod secrets;
 mod tasks;

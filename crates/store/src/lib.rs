@@ -24,6 +24,7 @@ mod namespaces;
 mod notices;
 mod quotas;
 mod requesters;
+mod running_places;
 mod schedules;
 mod secrets;
 mod tasks;
@@ -77,6 +78,7 @@ pub use notices::{
 };
 pub use quotas::{Counted, QuotaUse, RATE_BURST, Spent};
 pub use requesters::{JOB_ACTIONS_MAX, JobAction, JobActionKind, REQUESTERS_MAX, Requester, RequesterId, Requesters};
+pub use running_places::{RunningPlaces, shards_from_bytes, shards_to_bytes};
 pub use schedules::{
     CalendarDeletion, CalendarUpdate, LoadedRow, OccurrenceFilter, ScheduleFilter, Schedules, ShardSchedules,
 };
@@ -100,6 +102,7 @@ pub trait Store:
     Artifacts
     + Namespaces
     + QuotaUse
+    + RunningPlaces
     + Tasks
     + Schedules
     + Backfills

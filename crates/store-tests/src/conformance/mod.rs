@@ -28,6 +28,7 @@ mod requesters;
 mod requeues;
 mod retention;
 mod rules;
+mod running_places;
 mod schedule_lists;
 mod schedules;
 mod secrets;
@@ -94,6 +95,11 @@ cases! { ($)
         a_namespace_spends_no_more_than_its_rate,
         of_submissions_at_once_no_more_are_paid_for_than_the_rate_allows,
         the_history_of_one_namespace_goes_and_that_of_others_stays,
+    }
+    running_places {
+        places_are_added_when_all_shards_are_covered_and_never_more_than_the_quota,
+        a_report_that_comes_after_a_later_one_changes_nothing,
+        the_places_of_a_server_that_is_gone_are_free_when_its_shards_are_covered,
     }
     requesters {
         a_requester_has_one_number_for_ever,
