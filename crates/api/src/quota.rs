@@ -10,6 +10,9 @@ pub struct Quotas {
     /// Jobs that wait or run. History does not count.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub stored_jobs: Option<u64>,
+    /// Attempts that run at a time, on all servers and workers together. Jobs beyond it wait.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub running_attempts: Option<u64>,
     /// Jobs that may be submitted in a second, on average.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub submissions_per_second: Option<u64>,
@@ -34,6 +37,10 @@ pub struct QuotasEdit {
     #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "given")]
     #[schema(value_type = Option<u64>, maximum = 1_000_000_000_000_000_u64)]
     pub stored_jobs: Option<Option<u64>>,
+    /// Attempts that run at a time, on all servers and workers together. Jobs beyond it wait.
+    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "given")]
+    #[schema(value_type = Option<u64>, maximum = 1_000_000_000_000_000_u64)]
+    pub running_attempts: Option<Option<u64>>,
     /// Jobs that may be submitted in a second, on average.
     #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "given")]
     #[schema(value_type = Option<u64>, minimum = 1, maximum = 1_000_000)]
@@ -57,6 +64,9 @@ pub struct QuotasEdit {
 pub struct NamespaceUsage {
     /// Jobs that wait or run. Counting ends at 1,000,000, or at the quota if that is more.
     pub stored_jobs: u64,
+    /// Attempts that run, as of up to half a second ago. Only if they are limited.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub running_attempts: Option<u64>,
     /// Schedules, paused ones among them.
     pub schedules: u64,
     /// Bytes of artifacts, those whose file has not arrived among them.
@@ -72,9 +82,11 @@ impl Quotas {
     /// With the changes.
     #[must_use]
     pub fn with(self, edit: QuotasEdit) -> Self {
-        let QuotasEdit { stored_jobs, submissions_per_second, schedules, artifact_bytes, retention } = edit;
+        let QuotasEdit { stored_jobs, running_attempts, submissions_per_second, schedules, artifact_bytes, retention } =
+            edit;
         Self {
             stored_jobs: stored_jobs.unwrap_or(self.stored_jobs),
+            running_attempts: running_attempts.unwrap_or(self.running_attempts),
             submissions_per_second: submissions_per_second.unwrap_or(self.submissions_per_second),
             schedules: schedules.unwrap_or(self.schedules),
             artifact_bytes: artifact_bytes.unwrap_or(self.artifact_bytes),

@@ -155,6 +155,7 @@ pub(crate) const OF_NAMESPACES: Flags = &[
     ("/name", "the namespace's name"),
     ("/description", "--description"),
     ("/quotas/stored_jobs", "--quota stored_jobs"),
+    ("/quotas/running_attempts", "--quota running_attempts"),
     ("/quotas/submissions_per_second", "--quota submissions_per_second"),
     ("/quotas/schedules", "--quota schedules"),
     ("/quotas/artifact_bytes", "--quota artifact_bytes"),

@@ -19,6 +19,7 @@ impl FromStr for QuotaArg {
         let mut edit = QuotasEdit::default();
         match name.trim() {
             "stored_jobs" => edit.stored_jobs = Some(number()?),
+            "running_attempts" => edit.running_attempts = Some(number()?),
             "submissions_per_second" => edit.submissions_per_second = Some(number()?),
             "schedules" => edit.schedules = Some(number()?),
             "artifact_bytes" => {
@@ -30,8 +31,8 @@ impl FromStr for QuotaArg {
             }
             other => {
                 return Err(format!(
-                    "there is no quota {other}; there are stored_jobs, submissions_per_second, schedules, \
-                     artifact_bytes and retention"
+                    "there is no quota {other}; there are stored_jobs, running_attempts, submissions_per_second, \
+                     schedules, artifact_bytes and retention"
                 ));
             }
         }
@@ -47,6 +48,7 @@ fn whole(name: &str) -> String {
 pub(crate) fn edit_of(quotas: &[QuotaArg]) -> QuotasEdit {
     quotas.iter().fold(QuotasEdit::default(), |all, QuotaArg(one)| QuotasEdit {
         stored_jobs: one.stored_jobs.or(all.stored_jobs),
+        running_attempts: one.running_attempts.or(all.running_attempts),
         submissions_per_second: one.submissions_per_second.or(all.submissions_per_second),
         schedules: one.schedules.or(all.schedules),
         artifact_bytes: one.artifact_bytes.or(all.artifact_bytes),

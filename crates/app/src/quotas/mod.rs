@@ -118,13 +118,43 @@ impl App {
 
     /// What a namespace uses, for people.
     pub(crate) async fn usage_of(&self, namespace: NamespaceId) -> Result<NamespaceUsage> {
-        let quota = self.limited(namespace).await?.and_then(|limited| limited.quotas.stored_jobs);
+        let quotas = self.limited(namespace).await?.map(|limited| limited.quotas).unwrap_or_default();
+        let quota = quotas.stored_jobs;
         let store = &self.0.store;
+        let running_attempts = match quotas.running_attempts {
+            Some(_) => Some(store.running_attempts(namespace).await?),
+            None => None,
+        };
         Ok(NamespaceUsage {
+            running_attempts,
             stored_jobs: store.used(namespace, Counted::Jobs, quota.unwrap_or(0).max(COUNTED_MAX)).await?,
             schedules: store.used(namespace, Counted::Schedules, u64::MAX).await?,
             artifact_bytes: store.used(namespace, Counted::ArtifactBytes, u64::MAX).await?,
         })
+    }
+
+    /// The namespaces whose running attempts are limited, in order.
+    pub async fn running_quotas(&self) -> Result<Vec<(NamespaceId, u64)>> {
+        if !self.0.quotas.is_known() {
+            self.refresh_namespaces().await?;
+        }
+        let all = self.0.quotas.all().into_iter();
+        let mut quotas: Vec<_> = all.filter_map(|(id, one)| Some((id, one.quotas.running_attempts?))).collect();
+        quotas.sort_unstable();
+        Ok(quotas)
+    }
+
+    /// Why a due job of the namespace waits although a worker could run it: as many attempts run as may.
+    pub(crate) async fn running_quota_reached(&self, namespace: NamespaceId) -> Result<Option<String>> {
+        let limited = self.limited(namespace).await?;
+        let Some((limited, quota)) = limited.and_then(|one| Some((one.clone(), one.quotas.running_attempts?))) else {
+            return Ok(None);
+        };
+        let running = self.0.store.running_attempts(namespace).await?;
+        Ok((running >= quota).then(|| {
+            let (name, running, quota) = (&limited.name, grouped(running), grouped(quota));
+            format!("namespace {name} runs {running} of {quota} attempts (quota running_attempts)")
+        }))
     }
 
     /// Of each namespace whose history goes before that of the others: the time before which its finished jobs go.
@@ -143,8 +173,10 @@ impl App {
             }
             Some(_) | None => Ok(()),
         };
-        let QuotasEdit { stored_jobs, submissions_per_second, schedules, artifact_bytes, retention } = *edit;
+        let QuotasEdit { stored_jobs, running_attempts, submissions_per_second, schedules, artifact_bytes, retention } =
+            *edit;
         faults.check(at_most("stored_jobs", stored_jobs, 0, QUOTA_MAX));
+        faults.check(at_most("running_attempts", running_attempts, 0, QUOTA_MAX));
         faults.check(at_most("submissions_per_second", submissions_per_second, 1, RATE_MAX));
         faults.check(at_most("schedules", schedules, 0, QUOTA_MAX));
         faults.check(at_most("artifact_bytes", artifact_bytes, 0, QUOTA_MAX));

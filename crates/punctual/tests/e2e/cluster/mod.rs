@@ -9,6 +9,7 @@ mod migrate;
 mod peers;
 mod quotas;
 mod roles;
+mod running_quotas;
 mod schedules;
 mod tenants;
 
