@@ -79,6 +79,15 @@ impl World {
         server.version += 1;
     }
 
+    /// A server is believed to be dead, and does not know it.
+    fn take_all(&mut self, by: ServerId, dead: ServerId) {
+        let its = |(shard, _, owner): &(ShardId, Epoch, Option<ServerId>)| (*owner == Some(dead)).then_some(*shard);
+        let shards: Vec<ShardId> = self.stored.owners.iter().filter_map(its).collect();
+        for shard in shards {
+            self.take(by, shard);
+        }
+    }
+
     fn is_owner(&self, of: ServerId, shard: ShardId) -> bool {
         let epoch = self.servers[&of].shards.get(&shard);
         let (_, current, owner) = self.stored.owners[usize::from(shard.0)];
@@ -182,6 +191,7 @@ fn never_more_run_than_the_quota_whatever_servers_do_and_miss() {
                 12..16 => world.end(by, shard),
                 16 => world.take(by, shard),
                 17 => world.servers.get_mut(&by).unwrap().lose(shard),
+                18 => world.take_all(by, server(pick(count))),
                 _ => world.servers.get_mut(&by).unwrap().waiting += 1,
             }
             assert!(world.running() <= world.quota, "seed {seed}, step {step}: {world:?}");
