@@ -10,8 +10,9 @@ use crate::connection::{Class, Conn};
 use crate::link::Origin;
 use crate::{Options, PostgresStore};
 
-/// Small tables are read through, and so is what the catalogue says.
-const SCANS: [&str; 16] = [
+/// Small tables are read through, and so are jobs of the default namespace, up to a limit, and what the catalogue says.
+const SCANS: [&str; 17] = [
+    "count_jobs_of_default",
     "acquire_shards",
     "take_shards",
     "renew_leases",

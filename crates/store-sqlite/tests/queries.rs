@@ -9,7 +9,10 @@ use rusqlite::Connection;
 /// the objects that are to be deleted, calendars, rules, namespaces, authorities, keys, people, sessions and those backfills that are running. One reads
 /// through the names of schedules, where that is the quickest way, and one through an index up to its limit. What is counted up to a
 /// limit is a subquery, which is read through.
-const SCANS: [&str; 35] = [
+const SCANS: [&str; 38] = [
+    "running_servers",
+    "running_places",
+    "drop_running_places",
     "count_jobs_of_default",
     "count_jobs_of_namespace",
     "namespaces",
