@@ -429,6 +429,21 @@ TABLE rerun
     state smallint NOT NULL
 CREATE INDEX rerun_job ON public.rerun USING btree (job, at, next_attempt)
 
+TABLE running_place WITH (fillfactor=20, autovacuum_vacuum_threshold=200, autovacuum_vacuum_scale_factor=0)
+    namespace integer NOT NULL
+    server uuid NOT NULL
+    running bigint NOT NULL
+    places bigint NOT NULL
+    waiting bigint NOT NULL
+    served_at bigint NOT NULL
+CREATE UNIQUE INDEX running_place_pkey ON public.running_place USING btree (namespace, server)
+
+TABLE running_server WITH (fillfactor=20, autovacuum_vacuum_threshold=200, autovacuum_vacuum_scale_factor=0)
+    server uuid NOT NULL
+    seq bigint NOT NULL
+    shards bytea NOT NULL
+CREATE UNIQUE INDEX running_server_pkey ON public.running_server USING btree (server)
+
 TABLE schedule WITH (fillfactor=90)
     id uuid NOT NULL
     task uuid NOT NULL
@@ -514,6 +529,11 @@ TABLE start_batch WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_thre
     shard smallint NOT NULL
     starts bytea NOT NULL STORAGE e
 CREATE UNIQUE INDEX start_batch_pkey ON public.start_batch USING btree (shard, epoch, seq)
+
+TABLE submission_rate WITH (fillfactor=20)
+    namespace integer NOT NULL
+    paid_until bigint NOT NULL
+CREATE UNIQUE INDEX submission_rate_pkey ON public.submission_rate USING btree (namespace)
 
 TABLE task
     number bigint NOT NULL

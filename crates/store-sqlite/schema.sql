@@ -470,6 +470,22 @@ CREATE TABLE rerun (
 
 CREATE INDEX rerun_job ON rerun (job, at, next_attempt);
 
+CREATE TABLE running_place (
+    namespace INTEGER NOT NULL,
+    server    BLOB NOT NULL,
+    running   INTEGER NOT NULL,
+    places    INTEGER NOT NULL,
+    waiting   INTEGER NOT NULL,
+    served_at INTEGER NOT NULL,
+    PRIMARY KEY (namespace, server)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE running_server (
+    server BLOB NOT NULL PRIMARY KEY,
+    seq    INTEGER NOT NULL,
+    shards BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE schedule (
     shard      INTEGER NOT NULL,
     id         BLOB NOT NULL,
@@ -571,6 +587,11 @@ CREATE TABLE start_batch (
     starts BLOB NOT NULL,
     PRIMARY KEY (shard, epoch, seq)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE submission_rate (
+    namespace  INTEGER NOT NULL PRIMARY KEY,
+    paid_until INTEGER NOT NULL
+) STRICT;
 
 CREATE TABLE "task" (
     number     INTEGER PRIMARY KEY,

@@ -94,6 +94,7 @@ WorkerTokenNotFound "worker_token_not_found" 404 5 "There is no such join token"
     NamespaceExists "namespace_exists" 409 6 "A namespace of this name exists";
     NamespaceInUse "namespace_in_use" 409 6 "There is something in the namespace";
     TooManyNamespaces "too_many_namespaces" 409 6 "There are as many namespaces as there may be";
+    QuotaExceeded "quota_exceeded" 409 6 "A quota of the namespace is used up";
     RunRefused "run_refused" 409 6 "The run cannot do this now";
     TooManyWorkflows "too_many_workflows" 409 6 "There are as many workflows as there may be";
     BackfillEnded "backfill_ended" 409 6 "The backfill has ended";
@@ -118,6 +119,7 @@ WorkerTokenNotFound "worker_token_not_found" 404 5 "There is no such join token"
     ArtifactRefused "artifact_refused" 422 2 "The file cannot be used";
     SizeMismatch "size_mismatch" 422 2 "The file does not have the size that was declared";
     DigestMismatch "digest_mismatch" 422 2 "The file does not have the digest that was declared";
+    RateQuotaExceeded "rate_quota_exceeded" 429 7 "The namespace submits more jobs a second than its quota";
     TooManyLogins "too_many_logins" 429 7 "Too many logins failed or are under way";
     TooManyRequests "too_many_requests" 429 7 "The server has too much to do";
     Internal "internal" 500 1 "Something is wrong in the server";
@@ -157,6 +159,7 @@ impl ErrorKind {
             self,
             Self::TooManyRequests
                 | Self::TooManyLogins
+                | Self::RateQuotaExceeded
                 | Self::RequestTimeout
                 | Self::ShardMoving
                 | Self::ProviderUnavailable
@@ -292,6 +295,8 @@ mod tests {
             (E::Internal, 13),
             (E::DatabaseCorrupt, 13),
             (E::TooManyRequests, 14),
+            (E::RateQuotaExceeded, 14),
+            (E::QuotaExceeded, 3),
             (E::ShardMoving, 14),
             (E::DatabaseUnavailable, 14),
         ] {

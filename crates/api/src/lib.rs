@@ -23,6 +23,7 @@ pub mod notification;
 pub mod occurrence;
 pub mod openid;
 mod overdue;
+pub mod quota;
 pub mod schedule;
 pub mod schedule_request;
 mod schema;
@@ -82,6 +83,7 @@ pub use openid::{
     login_check,
 };
 pub use overdue::{AilingTask, Overdue, OverdueJob, OverdueQuery, OverdueTime};
+pub use quota::{NamespaceUsage, Quotas, QuotasEdit};
 pub use schedule::{
     DoneBy, IfExists, Moves, NoteRequest, PauseView, PlannedStart, QueueCleared, RunAnswer, RunOutcome, RunRequest,
     ScheduleBulkAnswer, ScheduleBulkRequest, ScheduleChangeView, ScheduleList, ScheduleQuery, ScheduleStanding,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::DoneBy;
+use crate::quota::{NamespaceUsage, Quotas, QuotasEdit};
 
 /// The header that names the namespace of a request. Without it, that of the credential counts, or `default`.
 pub const NAMESPACE_HEADER: &str = "punctual-namespace";
@@ -19,6 +20,9 @@ pub struct NamespaceRequest {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(max_length = 1000)]
     pub description: Option<String>,
+    /// How much the namespace may have and use. One that is left out is not limited.
+    #[serde(skip_serializing_if = "QuotasEdit::is_empty", default)]
+    pub quotas: QuotasEdit,
 }
 
 /// `PATCH /v1/namespaces/{name}`. What is left out stays.
@@ -29,6 +33,9 @@ pub struct NamespaceEdit {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(max_length = 1000)]
     pub description: Option<String>,
+    /// What is left out stays; `null` removes a quota.
+    #[serde(skip_serializing_if = "QuotasEdit::is_empty", default)]
+    pub quotas: QuotasEdit,
 }
 
 /// A namespace as whoever asks sees it.
@@ -43,6 +50,12 @@ pub struct NamespaceView {
     pub changed: DoneBy,
     /// What whoever asks may do in it.
     pub rights: Vec<String>,
+    /// How much the namespace may have and use. One that is left out is not limited.
+    #[serde(skip_serializing_if = "Quotas::is_empty", default)]
+    pub quotas: Quotas,
+    /// What the namespace uses at the moment: only in the answer for one namespace. The `ETag` does not cover it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub usage: Option<NamespaceUsage>,
 }
 
 /// Namespaces in order of name: those in which whoever asks has a right.

@@ -74,9 +74,14 @@ impl App {
         reached: &str,
     ) -> Result<(ArtifactView, Defined)> {
         let new = self.check_artifact(by.namespace(), request)?;
+        let new = NewArtifact { bytes_max: self.artifact_bytes_max(by.namespace()).await?, ..new };
+        let size = new.size;
         let (artifact, defined) = match self.0.store.create_artifact(new).await? {
             CreatedArtifact::New(artifact) => (artifact, Defined::Created),
             CreatedArtifact::Known(artifact) => (artifact, Defined::Updated),
+            CreatedArtifact::Full { bytes } => {
+                return Err(self.no_room_for_artifact(by.namespace(), bytes, size).await?);
+            }
         };
         by.changes(artifact.id.to_string());
         let is_lost = defined == Defined::Updated && self.is_lost(&artifact).await;
@@ -112,7 +117,8 @@ impl App {
         }
         let now = self.now();
         let id = ArtifactId::new(now, self.random());
-        Ok(NewArtifact { id, namespace, name, size, sha256: digest, kind, created_at: now, until: now + UPLOAD_WITHIN })
+        let until = now + UPLOAD_WITHIN;
+        Ok(NewArtifact { id, namespace, name, size, sha256: digest, kind, created_at: now, until, bytes_max: None })
     }
 
     /// Where to send the file of a pending artifact, or of one whose file was lost.

@@ -23,6 +23,7 @@ use crate::placement::job_waits_for;
 use crate::principal::permission::{ControlJobs, ViewJobs};
 use crate::principal::{By, Principal};
 use crate::route::{Decided, Live};
+use crate::shard_workers::ShardWorkers;
 use crate::{App, AppError, Result, cut, explain};
 
 /// How long to wait for a job's end before answering.
@@ -119,7 +120,8 @@ impl App {
                         explain::running(&job, task.as_deref(), view, self.0.settings.worker_dead_after)
                     }
                     Live::Waiting => {
-                        let workers = self.workers_of(id.shard()).await;
+                        let quota = self.running_quota_reached(job.namespace).await?;
+                        let workers = ShardWorkers { quota, ..self.workers_of(id.shard()).await };
                         let awaited = self.awaited(task.as_deref()).await?;
                         let (task, program) = (task.as_deref(), self.0.settings.worker_program);
                         explain::waiting(&job, &attempts, task, awaited.as_ref(), &workers, program, self.now())
@@ -257,7 +259,15 @@ impl App {
             FoundRow::Finished { counters, .. } => Command::RerunOnce(counters.next_attempt),
             FoundRow::Hot(_) | FoundRow::Absent => Command::Rerun,
         };
-        self.command_by(by, id, command, JobActionKind::Retry).await
+        let admitted = match command {
+            Command::RerunOnce(_) => Some(self.admit_jobs(by.namespace(), 1).await?),
+            _ => None,
+        };
+        let answer = self.command_by(by, id, command, JobActionKind::Retry).await?;
+        if let Some(admitted) = admitted {
+            admitted.stored(1);
+        }
+        Ok(answer)
     }
 
     /// Starts a waiting job now.

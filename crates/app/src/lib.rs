@@ -38,6 +38,7 @@ mod peers;
 mod placement;
 mod precondition;
 mod principal;
+mod quotas;
 pub mod rates;
 mod ready;
 mod recheck;
@@ -139,6 +140,7 @@ struct Inner {
     enrolments: enrolments::EnrolmentTable,
     enrolments_recheck: recheck::Recheck,
     namespaces: namespaces::NamespaceTable,
+    quotas: quotas::QuotaTable,
     own_jobs: namespaces::OwnJobs,
     access: AccessToken,
     tokens: TokenKey,
@@ -310,6 +312,7 @@ impl App {
             enrolments: enrolments::EnrolmentTable::default(),
             enrolments_recheck: recheck::Recheck::default(),
             namespaces: namespaces::NamespaceTable::default(),
+            quotas: quotas::QuotaTable::default(),
             own_jobs: namespaces::OwnJobs::default(),
             started_at: clock(),
             clock,

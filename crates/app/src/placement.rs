@@ -306,7 +306,11 @@ impl App {
             }
             let reason = match task.waits_for {
                 Some(artifact) => format!("waits for {artifact} to arrive"),
-                None => self.lack_of(task.namespace, &task.spec).await.unwrap_or_else(busy),
+                None => match self.lack_of(task.namespace, &task.spec).await {
+                    Some(lack) => lack,
+                    // If that cannot be read now, it says less.
+                    None => self.running_quota_reached(task.namespace).await.ok().flatten().unwrap_or_else(busy),
+                },
             };
             reasons.insert(task.id, reason);
         }

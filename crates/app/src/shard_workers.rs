@@ -20,6 +20,8 @@ pub(crate) struct ShardWorkers {
     pub(crate) requests: Vec<WorkerRequest>,
     /// Whether several namespaces share the workers.
     pub(crate) has_tenants: bool,
+    /// That as many attempts of the job's namespace run as may.
+    pub(crate) quota: Option<String>,
 }
 
 impl ShardWorkers {
@@ -28,7 +30,7 @@ impl ShardWorkers {
         let spec = &task.spec;
         let here = of_tenant(task.namespace, &self.here);
         if here.iter().any(|worker| can_run(spec, worker)) {
-            return waits_for(spec, &here, program);
+            return self.quota.clone().unwrap_or_else(|| waits_for(spec, &here, program));
         }
         let anywhere = of_tenant(task.namespace, &self.anywhere);
         if anywhere.is_empty() && self.has_tenants {
@@ -103,7 +105,7 @@ impl App {
         {
             anywhere.extend(elsewhere.iter().cloned());
         }
-        ShardWorkers { here, anywhere, requests, has_tenants: self.has_tenants() }
+        ShardWorkers { here, anywhere, requests, has_tenants: self.has_tenants(), quota: None }
     }
 }
 
@@ -158,7 +160,13 @@ mod tests {
     fn a_job_whose_owner_has_no_worker_says_who_was_asked() {
         let gpu = || worker(&[("gpu", "yes")]);
         check(
-            ShardWorkers { here: vec![gpu()], anywhere: vec![gpu()], requests: Vec::new(), has_tenants: false },
+            ShardWorkers {
+                here: vec![gpu()],
+                anywhere: vec![gpu()],
+                requests: Vec::new(),
+                has_tenants: false,
+                quota: None,
+            },
             "the workers that can run it are busy",
         );
         check(
@@ -167,19 +175,36 @@ mod tests {
                 anywhere: vec![worker(&[])],
                 requests: vec![request(0)],
                 has_tenants: false,
+                quota: None,
             },
             "no connected worker that runs probes has gpu=yes; start one with `punctual worker --labels gpu=yes`; asked \
              19 servers for workers with label gpu=yes since 1970-01-01T00:00:00.000000Z",
         );
         check(
-            ShardWorkers { here: vec![], anywhere: vec![gpu()], requests: vec![request(1)], has_tenants: false },
+            ShardWorkers {
+                here: vec![],
+                anywhere: vec![gpu()],
+                requests: vec![request(1)],
+                has_tenants: false,
+                quota: None,
+            },
             "the server of its shard has no connection to a worker that can run it yet; asked 19 servers for workers with \
              label gpu=yes since 1970-01-01T00:00:00.000000Z, and 1 worker was told to connect",
         );
         check(
-            ShardWorkers { here: vec![], anywhere: vec![gpu()], requests: vec![], has_tenants: false },
+            ShardWorkers { here: vec![], anywhere: vec![gpu()], requests: vec![], has_tenants: false, quota: None },
             "the server of its shard has no connection to a worker that can run it yet, and asks the other servers for one",
         );
+    }
+
+    #[test]
+    fn a_job_that_a_worker_could_run_says_that_its_namespace_runs_as_much_as_it_may() {
+        let gpu = || vec![worker(&[("gpu", "yes")])];
+        let reached = "namespace team-a runs 20 of 20 attempts (quota running_attempts)";
+        let quota = || Some(reached.to_owned());
+        check(ShardWorkers { here: gpu(), anywhere: gpu(), quota: quota(), ..ShardWorkers::default() }, reached);
+        // Without a worker, more places would not help.
+        check(ShardWorkers { quota: quota(), has_tenants: true, ..ShardWorkers::default() }, NAMESPACE_UNSERVED);
     }
 
     #[test]

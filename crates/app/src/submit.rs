@@ -144,6 +144,7 @@ impl App {
         {
             self.check_secrets(by.namespace(), spec, &format!("{}/inline", under(place))).await?;
         }
+        let admitted = self.admit_jobs(by.namespace(), requests.len()).await?;
         let tasks = self.resolve_tasks(by.namespace(), &wanted, under).await?;
         let requester = self.requester_of(by.principal()).await?;
         let now = self.now();
@@ -155,6 +156,7 @@ impl App {
         if submitted != Submitted::Done {
             return Ok(Accepted { answer: Box::pin(self.replayed(submitted)).await?, tasks: Vec::new() });
         }
+        admitted.stored(ids.len());
         self.0.submitted.fetch_add(ids.len() as u64, Ordering::Relaxed);
         self.tell_owners(hint);
         let warnings = self.placement_warnings(tasks.iter()).await;

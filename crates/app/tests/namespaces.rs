@@ -34,7 +34,7 @@ async fn world() -> World {
 }
 
 async fn namespace(app: &App, name: &str) {
-    let request = NamespaceRequest { name: name.to_owned(), description: None };
+    let request = NamespaceRequest { name: name.to_owned(), ..NamespaceRequest::default() };
     app.create_namespace(&by::<ManageNamespaces>(app), request).await.unwrap();
 }
 
@@ -236,13 +236,13 @@ async fn a_namespace_is_changed_by_its_revision_and_deleted_when_it_is_empty() {
     let app = &world.app;
     let by = by::<ManageNamespaces>(app);
     namespace(app, "team-a").await;
-    let taken = NamespaceRequest { name: "team-a".to_owned(), description: None };
+    let taken = NamespaceRequest { name: "team-a".to_owned(), ..NamespaceRequest::default() };
     assert_eq!(app.create_namespace(&by, taken).await.unwrap_err().kind, ErrorKind::NamespaceExists);
     for bad in ["", "Team", "a_b", "-a", "a-"] {
-        let request = NamespaceRequest { name: bad.to_owned(), description: None };
+        let request = NamespaceRequest { name: bad.to_owned(), ..NamespaceRequest::default() };
         assert_eq!(app.create_namespace(&by, request).await.unwrap_err().kind, ErrorKind::InvalidRequest, "{bad}");
     }
-    let edit = |text: &str| NamespaceEdit { description: Some(text.to_owned()) };
+    let edit = |text: &str| NamespaceEdit { description: Some(text.to_owned()), ..NamespaceEdit::default() };
     let edited = app.edit_namespace(&by, "team-a", edit("Billing"), Precondition::Revision(1)).await.unwrap();
     assert_eq!((edited.description.as_deref(), edited.revision), (Some("Billing"), 2));
     let stale = app.edit_namespace(&by, "team-a", edit("x"), Precondition::Revision(1)).await.unwrap_err();

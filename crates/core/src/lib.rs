@@ -22,6 +22,7 @@ pub mod random;
 pub mod retry;
 mod rfc3339;
 pub mod run;
+pub mod running_places;
 pub mod schedule;
 pub mod secret;
 pub mod server_choice;

@@ -17,6 +17,7 @@ mod log_archive;
 mod notifications;
 mod retention;
 mod runner;
+mod running_places;
 mod shared_storage;
 mod silent_agents;
 mod storage_sweep;
@@ -45,6 +46,7 @@ pub use log_archive::LogArchive;
 pub use notifications::Notifications;
 pub use retention::Retention;
 pub use runner::{DutyStatus, Runner, Statuses};
+pub use running_places::RunningPlaces;
 pub use shared_storage::StorageMarker;
 pub use silent_agents::SilentAgents;
 pub use storage_sweep::StorageSweep;
@@ -88,5 +90,6 @@ pub fn all(context: &Context) -> Vec<Box<dyn Duty>> {
         Box::new(WatchList::new(context)),
         Box::new(WorkerRecords::new(context)),
         Box::new(WorkerRequests::new(context)),
+        Box::new(RunningPlaces::new(context)),
     ]
 }

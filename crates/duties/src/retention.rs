@@ -1,9 +1,10 @@
-//! Removes history that is older than its retention.
+//! Removes history that is older than its retention: that of the cluster, and of jobs that of their namespace.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use punctual_app::App;
 use punctual_core::Span;
 use punctual_engine::{Clock, Engine, RETENTION};
 use punctual_store::Store;
@@ -14,6 +15,7 @@ use crate::{Context, Duty, Next, TickError};
 const PRUNE_BATCH: usize = 500;
 
 pub struct Retention {
+    app: App,
     store: Arc<dyn Store>,
     engine: Engine,
     clock: Clock,
@@ -24,6 +26,7 @@ pub struct Retention {
 impl Retention {
     pub fn new(context: &Context) -> Self {
         Self {
+            app: context.app.clone(),
             store: Arc::clone(&context.store),
             clock: context.engine.clock(),
             engine: context.engine.clone(),
@@ -52,6 +55,15 @@ impl Duty for Retention {
             total += removed;
             if removed < PRUNE_BATCH {
                 break;
+            }
+        }
+        for (namespace, before) in self.app.retention_of_namespaces((self.clock)()) {
+            while self.engine.holds(RETENTION) {
+                let removed = self.store.prune_jobs_of(namespace, before, PRUNE_BATCH).await?;
+                total += removed;
+                if removed < PRUNE_BATCH {
+                    break;
+                }
             }
         }
         if total > 0 {

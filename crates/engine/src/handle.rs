@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
+use punctual_core::running_places::RunningReport;
 use punctual_core::shard::event::{Event, Loaded, Watch, WorkerSpec};
 use punctual_core::shard::{Counts, LiveView, Owner, WorkerStatus};
 use punctual_core::task::Task;
-use punctual_core::{AttemptNo, JobId, ServerId, ShardId, TaskId, WorkerId};
+use punctual_core::{AttemptNo, JobId, NamespaceId, ServerId, ShardId, TaskId, WorkerId};
 use punctual_store::Store;
 use tokio::sync::{Notify, oneshot, watch};
 
@@ -129,6 +130,21 @@ impl Engine {
     /// Which tasks and limits the owner writes notices about.
     pub fn watch(&self, watch: Watch) {
         self.0.inbox.send(Input::Event(Event::Watch(watch)));
+    }
+
+    /// The namespaces that have a quota of running attempts.
+    pub fn set_running_quotas(&self, quotas: Vec<(NamespaceId, u64)>) {
+        self.0.inbox.send(Input::Event(Event::RunningQuotas { quotas }));
+    }
+
+    /// What runs and waits of them. `None`: there are none.
+    pub async fn running_report(&self) -> Result<Option<RunningReport>, EngineError> {
+        self.query(Owner::running_report).await
+    }
+
+    /// How many attempts may run here, as the answer to the report of this version.
+    pub fn set_running_places(&self, version: u64, places: Vec<(NamespaceId, u64)>) {
+        self.0.inbox.send(Input::Event(Event::RunningPlaces { version, places }));
     }
 
     /// Ends an attempt whose agent was not heard of for too long.

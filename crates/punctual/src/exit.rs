@@ -259,6 +259,8 @@ fn hint(kind: ErrorKind) -> Hint {
         ErrorKind::NamespaceExists => Command("choose another name, or use that one with --namespace"),
         ErrorKind::NamespaceInUse => Server("delete what is in it first"),
         ErrorKind::TooManyNamespaces => Command("delete those that nobody needs with `punctual namespace delete`"),
+        ErrorKind::QuotaExceeded => Server("see what the namespace uses with `punctual namespace get`"),
+        ErrorKind::RateQuotaExceeded => Server("wait a moment and try again"),
         ErrorKind::UserNotFound => Command("see what there is with `punctual user list`"),
         ErrorKind::SessionNotFound => Command("see what there is with `punctual session list`"),
         ErrorKind::KeyExists => Command("choose another name, or replace it with `punctual key rotate`"),

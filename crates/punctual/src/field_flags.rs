@@ -151,8 +151,17 @@ pub(crate) const OF_USERS: Flags = &[
     ("/current", "the present password"),
 ];
 
-pub(crate) const OF_NAMESPACES: Flags =
-    &[("/name", "the namespace's name"), ("/description", "--description"), ("If-Match", "--if-revision")];
+pub(crate) const OF_NAMESPACES: Flags = &[
+    ("/name", "the namespace's name"),
+    ("/description", "--description"),
+    ("/quotas/stored_jobs", "--quota stored_jobs"),
+    ("/quotas/running_attempts", "--quota running_attempts"),
+    ("/quotas/submissions_per_second", "--quota submissions_per_second"),
+    ("/quotas/schedules", "--quota schedules"),
+    ("/quotas/artifact_bytes", "--quota artifact_bytes"),
+    ("/quotas/retention", "--quota retention"),
+    ("If-Match", "--if-revision"),
+];
 
 pub(crate) const OF_CALENDARS: Flags = &[
     ("name", "the calendar's name"),

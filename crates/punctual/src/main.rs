@@ -21,6 +21,7 @@ mod openid;
 mod output;
 mod password;
 mod program_users;
+mod quota_args;
 mod random;
 mod reconnection;
 mod root_key;

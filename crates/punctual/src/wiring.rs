@@ -10,6 +10,7 @@ use anyhow::Context;
 use punctual_app::{AccessToken, App, Parts, PeerKey, RootKeySource, Settings, Unlocked, VaultParts, WorkerProgram};
 use punctual_blobs::{BlobError, Blobs, UrlKey};
 use punctual_core::schedule::recurrence::ZoneData;
+use punctual_core::shard::QuotasAtStart;
 use punctual_core::{ServerId, Span};
 use punctual_duties::Runner;
 use punctual_engine::{Engine, EngineConfig, MemberConfig, StartError};
@@ -246,6 +247,7 @@ fn engine_config(settings: &ServerSettings, address: SocketAddr, random: [u64; 2
     config.owner.batch_max = settings.write_batch;
     config.owner.quarantine_after = settings.quarantine_after;
     config.owner.retry_after_max = settings.retry_after_max;
+    config.owner.quotas_at_start = QuotasAtStart::Unknown;
     config
 }
 

@@ -328,7 +328,7 @@ async fn namespace_of(world: &World, name: &str) -> Namespace {
     if let Ok(found) = there() {
         return found;
     }
-    let request = NamespaceRequest { name: name.to_owned(), description: None };
+    let request = NamespaceRequest { name: name.to_owned(), ..NamespaceRequest::default() };
     world.app.create_namespace(&by(&world.app), request).await.expect("a namespace");
     there().expect("it is there")
 }

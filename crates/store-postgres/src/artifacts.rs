@@ -31,7 +31,14 @@ impl Artifacts for PostgresStore {
     async fn create_artifact(&self, artifact: NewArtifact) -> Result<CreatedArtifact> {
         self.open()?;
         let conn = self.shared.people_reads.take().await?;
-        let created = create(&conn, &artifact).await?;
+        let created = match artifact.bytes_max {
+            None => create(&conn, &artifact).await?,
+            Some(bytes_max) => {
+                let created = create_within(&conn, &artifact, bytes_max).await;
+                end(&conn, matches!(created, Ok(CreatedArtifact::New(_) | CreatedArtifact::Known(_)))).await?;
+                created?
+            }
+        };
         conn.done();
         Ok(created)
     }
@@ -242,6 +249,19 @@ async fn create(conn: &Conn, new: &NewArtifact) -> Done<CreatedArtifact> {
         }
     }
     Err(StoreError::Unavailable("others make and remove the same artifact all the time".to_owned()).into())
+}
+
+/// To be rolled back if there is no room. The namespace is locked, so that nobody else adds to what was counted.
+async fn create_within(conn: &Conn, new: &NewArtifact, bytes_max: u64) -> Done<CreatedArtifact> {
+    conn.run("BEGIN").await?;
+    let namespace = namespace_number(new.namespace);
+    conn.query(sql!("lock_namespace"), &[&namespace]).await?;
+    let row = conn.query_opt(sql!("artifact_bytes"), &[&namespace]).await?;
+    let bytes = row.map(|row| codec::value::<i64>(&row, 0)).transpose()?.unwrap_or(0).unsigned_abs();
+    match create(conn, new).await? {
+        CreatedArtifact::New(_) if bytes.saturating_add(new.size) > bytes_max => Ok(CreatedArtifact::Full { bytes }),
+        created => Ok(created),
+    }
 }
 
 async fn arrive(conn: &Conn, id: ArtifactId, at: Timestamp, machine: Option<&str>) -> Done<Arrival> {

@@ -34,8 +34,10 @@ mod partitions;
 mod pipeline;
 #[cfg(test)]
 mod plans;
+mod quotas;
 mod requesters;
 mod retention;
+mod running_places;
 mod schedules;
 mod secrets;
 mod target;

@@ -44,6 +44,8 @@ const MIGRATIONS: &[Migration] = punctual_store::migrations![
     "0024_openid",
     "0025_requesters",
     "0026_workflows",
+    "0027_quotas",
+    "0028_running_places",
 ];
 
 /// Every migration that the program or the database knows, in order. Changes nothing.

@@ -10,8 +10,9 @@ use crate::connection::{Class, Conn};
 use crate::link::Origin;
 use crate::{Options, PostgresStore};
 
-/// Small tables are read through, and so is what the catalogue says.
-const SCANS: [&str; 16] = [
+/// Small tables are read through, and so are jobs of the default namespace, up to a limit, and what the catalogue says.
+const SCANS: [&str; 17] = [
+    "count_jobs_of_default",
     "acquire_shards",
     "take_shards",
     "renew_leases",
@@ -44,7 +45,9 @@ const SORTS: [&str; 11] = [
     "schedules_with_calendars",
 ];
 /// Run without the settings that make plans stay; they set their own.
-const MAINTENANCE: [&str; 28] = [
+const MAINTENANCE: [&str; 30] = [
+    "prunable_jobs_of_namespace",
+    "prunable_early_jobs_of_namespace",
     "prune_workers",
     "prune_namespaces",
     "partitions",
@@ -161,6 +164,11 @@ async fn check_all(conn: &Conn, maintenance: &Conn, when: &str) {
         ("list_finished_of_namespace", "namespace_id_idx on history_"),
         ("list_finished_of_namespace_backwards", "namespace_id_idx on history_"),
         ("namespace_contents", "job_namespace on job"),
+        ("count_jobs_of_namespace", "job_namespace on job"),
+        ("count_schedules", "schedule_name on schedule"),
+        ("artifact_bytes", "artifact_content on artifact"),
+        ("spend", "submission_rate_pkey"),
+        ("prunable_jobs_of_namespace", "namespace_id_idx on history_"),
         ("namespaces", "namespace_pkey on namespace"),
         ("prune_namespaces", "namespace_deleted on namespace"),
         ("list_artifacts", "Backward using artifact_namespace on artifact"),

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use async_trait::async_trait;
-use punctual_core::{JobId, Timestamp};
+use punctual_core::{JobId, NamespaceId, Timestamp};
 use punctual_store::{Result, Retention, tasks_used_since};
 use tokio_postgres::error::SqlState;
 
@@ -41,6 +41,17 @@ impl Retention for PostgresStore {
         conn.done();
         Ok(pruned?)
     }
+
+    async fn prune_jobs_of(&self, namespace: NamespaceId, before: Timestamp, limit: usize) -> Result<usize> {
+        self.open()?;
+        let conn = self.shared.maintenance.take().await?;
+        let pruned = prune_rows(&conn, before, limit, Some(namespace)).await;
+        if pruned.is_err() {
+            conn.run("ROLLBACK").await?;
+        }
+        conn.done();
+        Ok(pruned?)
+    }
 }
 
 impl PostgresStore {
@@ -48,7 +59,7 @@ impl PostgresStore {
         let partitions = &self.shared.memory.partitions;
         let mut removed = drop_large(conn, partitions, before).await?;
         if removed == 0 {
-            removed = prune_rows(conn, before, limit).await?;
+            removed = prune_rows(conn, before, limit, None).await?;
         }
         conn.execute(sql!("prune_stale_outcomes_before"), &[&before.as_micros(), &SMALL_ROWS_MAX]).await?;
         conn.execute(sql!("prune_idempotency"), &[&now.as_micros(), &SMALL_ROWS_MAX]).await?;
@@ -145,14 +156,26 @@ async fn drop_if_empty(conn: &Conn, partitions: &Partitions, part: &Partition) -
     partitions.drop(conn, part).await
 }
 
-async fn prune_rows(conn: &Conn, before: Timestamp, limit: usize) -> Done<usize> {
+/// Of one namespace, or of all.
+async fn prune_rows(conn: &Conn, before: Timestamp, limit: usize, namespace: Option<NamespaceId>) -> Done<usize> {
     let first_kept = Uuid::from(JobId::first_at(before));
+    let before = before.as_micros();
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let number = namespace.map(codec::namespace_number);
     conn.run("BEGIN; SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off").await?;
-    let mut old = ids(&conn.query(sql!("prunable_jobs"), &[&first_kept, &before.as_micros(), &limit]).await?)?;
+    let due = match &number {
+        Some(number) => conn.query(sql!("prunable_jobs_of_namespace"), &[&first_kept, &before, &limit, number]).await?,
+        None => conn.query(sql!("prunable_jobs"), &[&first_kept, &before, &limit]).await?,
+    };
+    let mut old = ids(&due)?;
     let rest = limit - old.len() as i64;
     if rest > 0 {
-        let early = conn.query(sql!("prunable_early_jobs"), &[&first_kept, &before.as_micros(), &rest]).await?;
+        let early = match &number {
+            Some(number) => {
+                conn.query(sql!("prunable_early_jobs_of_namespace"), &[&first_kept, &before, &rest, number]).await?
+            }
+            None => conn.query(sql!("prunable_early_jobs"), &[&first_kept, &before, &rest]).await?,
+        };
         old.extend(ids(&early)?);
     }
     if !old.is_empty() {

@@ -154,6 +154,12 @@ fn create(conn: &Connection, new: &NewArtifact) -> Done<CreatedArtifact> {
         let known = find(conn, id)?.ok_or_else(|| Failure::inconsistent("a row is gone in its own transaction"))?;
         return Ok(CreatedArtifact::Known(known));
     }
+    if let Some(bytes_max) = new.bytes_max {
+        let bytes = bytes_of(conn, new.namespace)?;
+        if bytes.saturating_add(new.size) > bytes_max {
+            return Ok(CreatedArtifact::Full { bytes });
+        }
+    }
     conn.prepare_cached(sql!("insert_artifact"))?.execute(params![
         new.id.to_bytes(),
         new.name,
@@ -174,6 +180,11 @@ fn create(conn: &Connection, new: &NewArtifact) -> Done<CreatedArtifact> {
         state: ArtifactState::Pending { until: new.until },
         created_at: new.created_at,
     }))
+}
+
+pub(crate) fn bytes_of(conn: &Connection, namespace: NamespaceId) -> Done<u64> {
+    let bytes: i64 = conn.prepare_cached(sql!("artifact_bytes"))?.query_row([namespace.0], |row| row.get(0))?;
+    Ok(bytes.unsigned_abs())
 }
 
 fn arrive(conn: &Connection, id: ArtifactId, at: Timestamp, machine: Option<&str>) -> Done<Arrival> {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use async_trait::async_trait;
-use punctual_core::{JobId, Timestamp};
+use punctual_core::{JobId, NamespaceId, Timestamp};
 use punctual_store::{Result, Retention, tasks_used_since};
 use rusqlite::{Connection, params};
 
@@ -28,6 +28,25 @@ impl Retention for SqliteStore {
                 db.known_tasks.clear();
             }
             Ok(removed)
+        })
+        .await
+    }
+
+    async fn prune_jobs_of(&self, namespace: NamespaceId, before: Timestamp, limit: usize) -> Result<usize> {
+        self.write(limit, move |db| {
+            let first_kept = JobId::first_at(before).to_bytes();
+            let (before, most) = (before.as_micros(), limit as i64);
+            let due = params![first_kept, before, most, namespace.0];
+            let mut old = ids(&db.conn, sql!("prunable_jobs_of_namespace"), due)?;
+            remove(&db.conn, &old)?;
+            let rest = limit - old.len();
+            if rest > 0 {
+                let early = params![before, rest as i64, namespace.0];
+                let early = ids(&db.conn, sql!("prunable_early_jobs_of_namespace"), early)?;
+                remove(&db.conn, &early)?;
+                old.extend(early);
+            }
+            Ok(old.len())
         })
         .await
     }

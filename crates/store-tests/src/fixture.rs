@@ -109,6 +109,7 @@ pub fn new_artifact(n: u64) -> NewArtifact {
         kind: ArtifactKind::Binary,
         created_at: at(0),
         until: at(100),
+        bytes_max: None,
     }
 }
 

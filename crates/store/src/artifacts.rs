@@ -61,6 +61,8 @@ pub struct NewArtifact {
     pub kind: ArtifactKind,
     pub created_at: Timestamp,
     pub until: Timestamp,
+    /// The bytes that the artifacts of the namespace may have with it, if that is limited.
+    pub bytes_max: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +70,10 @@ pub enum CreatedArtifact {
     New(Artifact),
     /// One of the namespace with the same size, digest and kind was there: ready, or pending and now for longer.
     Known(Artifact),
+    /// The artifacts of the namespace would have more than `bytes_max`; they have so many without it.
+    Full {
+        bytes: u64,
+    },
 }
 
 /// What became of a file that arrived.
@@ -143,7 +149,7 @@ pub enum Waits {
 pub trait Artifacts: Send + Sync + 'static {
     /// Stores a pending artifact, unless one of the same namespace, size, digest and kind is there that was not
     /// refused: then that one counts as used now, and may be uploaded until `until` if it is
-    /// still pending.
+    /// still pending. `bytes_max` is for new ones; it holds exactly, whoever else declares artifacts at the same moment.
     ///
     /// Crash after: a row whose time runs out, and which is then removed.
     async fn create_artifact(&self, artifact: NewArtifact) -> Result<CreatedArtifact>;

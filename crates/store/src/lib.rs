@@ -22,7 +22,9 @@ mod members;
 mod migrations;
 mod namespaces;
 mod notices;
+mod quotas;
 mod requesters;
+mod running_places;
 mod schedules;
 mod secrets;
 mod tasks;
@@ -74,7 +76,9 @@ pub use notices::{
     Ailing, DeliveryRow, Dispatch, Dispatched, Notices, RULES_MAX, RULES_OF_ALL_MAX, RuleChange, RuleDeletion, RuleRow,
     RuleUpdate, WaitingNotice,
 };
+pub use quotas::{Counted, QuotaUse, RATE_BURST, Spent};
 pub use requesters::{JOB_ACTIONS_MAX, JobAction, JobActionKind, REQUESTERS_MAX, Requester, RequesterId, Requesters};
+pub use running_places::{RunningPlaces, shards_from_bytes, shards_to_bytes};
 pub use schedules::{
     CalendarDeletion, CalendarUpdate, LoadedRow, OccurrenceFilter, ScheduleFilter, Schedules, ShardSchedules,
 };
@@ -97,6 +101,8 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 pub trait Store:
     Artifacts
     + Namespaces
+    + QuotaUse
+    + RunningPlaces
     + Tasks
     + Schedules
     + Backfills

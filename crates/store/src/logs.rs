@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use punctual_core::{AttemptNo, JobId, Span, Timestamp};
+use punctual_core::{AttemptNo, JobId, NamespaceId, Span, Timestamp};
 
 use crate::Result;
 
@@ -97,4 +97,8 @@ pub trait Retention: Send + Sync + 'static {
     /// When all did, tasks go that are deleted or have no name, that no job or schedule refers to, and
     /// that were last used before [`tasks_used_since`], and workers that were last seen before it.
     async fn prune(&self, before: Timestamp, now: Timestamp, limit: usize) -> Result<usize>;
+
+    /// Removes up to `limit` jobs of one namespace that finished before `before`, with their attempts and logs, and nothing
+    /// else. Not for the default namespace, whose jobs no index knows. The answer is how many went; fewer than `limit` means that all did.
+    async fn prune_jobs_of(&self, namespace: NamespaceId, before: Timestamp, limit: usize) -> Result<usize>;
 }

@@ -104,24 +104,31 @@ impl App {
         let gone = progress.made.saturating_sub(seen).saturating_sub(u32::try_from(open.len()).unwrap_or(u32::MAX));
         let (mut made, mut is_end) = (Vec::new(), false);
         let mut is_held = false;
-        let mut making = None;
+        let (mut making, mut admitted) = (None, None);
         let former = row.progress.note.as_deref();
         progress.note = notes::with_gone(former, gone);
         if progress.ended.is_none() {
             let spec = BackfillSpec::read(&row)?;
             match self.making(&row, &spec).await? {
                 Ok(found) => {
-                    let room = (spec.max_active as usize).saturating_sub(open.len());
+                    let wanted = (spec.max_active as usize).saturating_sub(open.len());
+                    let may_store = self.admit_some(row.namespace, wanted).await?;
+                    let room = may_store.count;
                     let ahead = self.look_ahead(&row, &spec, &found, decided_until, room).await?;
                     let requester = self.requester_named(&row.created).await?;
                     made = self.new_jobs(&row, &found, requester, &ahead.run);
                     progress.reached = ahead.reached.or(progress.reached);
                     progress.made += u32::try_from(made.len()).unwrap_or(u32::MAX);
                     progress.passed_over += ahead.passed_over;
-                    let held = ahead.held.map(|(at, hold)| notes::held(at, hold, &spec));
+                    let mut held = ahead.held.map(|(at, hold)| notes::held(at, hold, &spec));
+                    let is_full = room == 0 && wanted > 0 && !ahead.is_end;
+                    if is_full {
+                        held = Some(format!("it waits: {}", self.waits_for_room(row.namespace).await?));
+                    }
                     let note = notes::on_the_way(former, held, ahead.has_unknown);
                     progress.note = notes::with_gone(note.as_deref(), gone);
-                    (is_end, is_held) = (ahead.is_end, ahead.held.is_some());
+                    (is_end, is_held) = (ahead.is_end, ahead.held.is_some() || is_full);
+                    admitted = Some(may_store);
                     making = Some(found);
                 }
                 Err(reason) => {
@@ -148,6 +155,9 @@ impl App {
             Stepped::Conflict => {
                 return Ok(BackfillAdvance { has_more: true, version: row.version, open: Vec::new(), is_held: false });
             }
+        }
+        if let Some(admitted) = admitted {
+            admitted.stored(jobs.len());
         }
         if let Some(making) = making.filter(|_| !jobs.is_empty()) {
             self.0.submitted.fetch_add(jobs.len() as u64, Ordering::Relaxed);

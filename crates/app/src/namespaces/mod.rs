@@ -5,7 +5,7 @@
 
 mod table;
 
-use punctual_api::{DoneBy, ErrorKind, NamespaceEdit, NamespaceList, NamespaceRequest, NamespaceView, limits};
+use punctual_api::{DoneBy, ErrorKind, NamespaceEdit, NamespaceList, NamespaceRequest, NamespaceView, Quotas, limits};
 use punctual_core::JobId;
 use punctual_core::namespace::{NamespaceId, NamespaceName, ServedNamespaces};
 use punctual_core::schedule::By as ChangedBy;
@@ -27,6 +27,8 @@ const WHAT: &str = "namespace";
 struct Spec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     description: Option<String>,
+    #[serde(default, skip_serializing_if = "Quotas::is_empty")]
+    quotas: Quotas,
 }
 
 impl Spec {
@@ -64,6 +66,8 @@ impl App {
         let _turn = table.turn.lock().await;
         if table.revision() != Some(self.0.store.namespaces_revision().await?) {
             table.replace(self.0.store.namespaces().await?);
+            let quotas = |row: &NamespaceRow| (row.id, row.name.as_str().to_owned(), Spec::read(row).quotas);
+            self.0.quotas.replace(table.live().iter().map(|row| quotas(row)));
             self.0.vault.keep_keys(|namespace| table.by_id(namespace).is_some());
         }
         Ok(())
@@ -85,16 +89,13 @@ impl App {
         Ok(NamespaceList { namespaces: seen.map(|row| view(row, principal)).collect() })
     }
 
+    /// One of them, with what it uses.
     pub async fn namespace(&self, principal: &Principal, name: &str) -> Result<NamespaceView> {
         self.refresh_namespaces().await?;
-        self.shown_namespace(principal, name)
-    }
-
-    fn shown_namespace(&self, principal: &Principal, name: &str) -> Result<NamespaceView> {
         let rows = self.0.namespaces.live();
         let found = rows.iter().find(|row| row.name.as_str() == name);
-        let seen = found.filter(|row| principal.grants().sees(row.id));
-        seen.map(|row| view(row, principal)).ok_or_else(|| not_found(name))
+        let seen = found.filter(|row| principal.grants().sees(row.id)).ok_or_else(|| not_found(name))?;
+        Ok(NamespaceView { usage: Some(self.usage_of(seen.id).await?), ..view(seen, principal) })
     }
 
     pub async fn create_namespace(
@@ -104,8 +105,10 @@ impl App {
     ) -> Result<NamespaceView> {
         request.check()?;
         let name = parsed(&request.name)?;
+        self.check_quotas(&request.quotas, name.as_str() == NamespaceName::DEFAULT)?;
         by.changes(&request.name);
-        let spec = Spec { description: request.description.filter(|text| !text.is_empty()) };
+        let description = request.description.filter(|text| !text.is_empty());
+        let spec = Spec { description, quotas: Quotas::default().with(request.quotas) };
         match self.0.store.create_namespace(name, spec.to_text(), self.changed_by(by)).await? {
             NamespaceChange::Done(row) => {
                 self.refresh_namespaces().await?;
@@ -137,8 +140,10 @@ impl App {
             let rows = self.0.namespaces.live();
             let row = rows.iter().find(|row| row.name.as_str() == name).ok_or_else(|| not_found(name))?;
             when.check(WHAT, name, Some(row.revision))?;
+            self.check_quotas(&edit.quotas, row.id.is_default())?;
             by.was(format!("revision {}", row.revision));
             let mut spec = Spec::read(row);
+            spec.quotas = spec.quotas.with(edit.quotas);
             if let Some(description) = &edit.description {
                 spec.description = Some(description.clone()).filter(|text| !text.is_empty());
             }
@@ -238,6 +243,8 @@ fn view(row: &NamespaceRow, principal: &Principal) -> NamespaceView {
         name: row.name.as_str().to_owned(),
         description: Spec::read(row).description,
         revision: row.revision,
+        quotas: Spec::read(row).quotas,
+        usage: None,
         created: DoneBy { at: row.created_at, who: row.created_by.clone() },
         changed: DoneBy { at: row.changed_at, who: row.changed_by.clone() },
         rights: principal.grants().within(row.id).names().into_iter().map(str::to_owned).collect(),

@@ -133,7 +133,9 @@ impl App {
     pub async fn run_schedule(&self, by: &By<ControlSchedules>, name: &str, request: RunRequest) -> Result<RunAnswer> {
         let who = by.who();
         let row = self.read_schedule(by.namespace(), name).await?;
+        let admitted = self.admit_jobs(by.namespace(), 1).await?;
         let answer = self.run_once(name, row.id, request, who).await?;
+        admitted.stored(usize::from(answer.outcome == RunOutcome::Started));
         if answer.outcome == RunOutcome::Skipped {
             return Ok(answer);
         }

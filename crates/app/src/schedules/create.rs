@@ -295,6 +295,11 @@ impl App {
                 names.sort_unstable();
                 return Err(name_taken(&names));
             }
+            let new_names = open.iter().filter(|new| !known.contains_key(&new.name)).count();
+            let _turn = match open.first().map(|new| new.namespace) {
+                Some(namespace) => Some(self.admit_schedules(namespace, new_names).await?),
+                None => None,
+            };
             let mut asked = Vec::with_capacity(open.len());
             for new in open {
                 match known.get(&new.name) {

@@ -63,6 +63,8 @@ impl App {
         for (at, task) in work.into_iter().zip(found) {
             tasks[at] = Some(task);
         }
+        // Of its jobs nobody knows the number. Once started it is never held up, so that nothing half-done remains.
+        let admitted = self.admit_jobs(namespace, 1).await?;
         let now = self.now();
         let shards = self.shards_for_new_jobs();
         let turn = self.0.shard_turn.fetch_add(1, Ordering::Relaxed);
@@ -78,6 +80,7 @@ impl App {
             status: RunStatus::Running,
         };
         let RunChange { row: run, jobs, .. } = self.0.store.start_run(run).await?;
+        admitted.stored(1);
         self.tell_of_jobs(&jobs).await;
         super::view::run(&run, &spec)
     }

@@ -221,6 +221,7 @@ impl Owner {
     fn voided(&mut self, id: JobId) {
         let shard = self.shard_mut(id.shard()).expect("checked by the caller");
         let Some(live) = shard.remove(id) else { return };
+        self.running_quotas.is_over(id);
         if let Stage::Starting(run) = live.stage {
             self.fleet.release(run.worker, id);
             self.release_start(run.starts);
@@ -238,6 +239,7 @@ impl Owner {
         let id = settle.key.id;
         let shard = self.shard_mut(id.shard()).expect("checked by the caller");
         let ended = shard.remove(id);
+        self.running_quotas.is_over(id);
         let tracked = ended.as_ref().and_then(Live::tracked);
         let namespace = ended.as_ref().map(|live| live.task.namespace);
         if let (Some(notice), Some(live)) = (&settle.notice, &ended) {
@@ -273,6 +275,7 @@ impl Owner {
         if let Some(attempt) = &requeue.attempt {
             self.let_go(id, attempt);
         }
+        self.running_quotas.is_over(id);
         let known = self.shard(id.shard()).and_then(|shard| shard.jobs.get(&id));
         let namespace = known.map(|live| live.task.namespace);
         self.changed(id, namespace, JobState::Scheduled, None);

@@ -40,9 +40,20 @@ pub struct Config {
     /// Batches of one lane on their way to the store at a time. A second one waits in the
     /// store's queue while the first is flushed, so that the writer is never idle.
     pub batches_in_flight_max: usize,
+    /// What is known of quotas of running attempts before anybody has told the owner.
+    pub quotas_at_start: QuotasAtStart,
     /// A bug that the simulator has to find.
     #[cfg(feature = "planted-bugs")]
     pub bug: Option<Bug>,
+}
+
+/// What is known of quotas of running attempts at the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QuotasAtStart {
+    /// There are none.
+    None,
+    /// They are still to be read. Nothing starts before, or a server that has just started would go beyond them.
+    Unknown,
 }
 
 impl Default for Config {
@@ -61,6 +72,7 @@ impl Default for Config {
             batch_max: 2000,
             lanes: 1,
             batches_in_flight_max: 2,
+            quotas_at_start: QuotasAtStart::None,
             #[cfg(feature = "planted-bugs")]
             bug: None,
         }

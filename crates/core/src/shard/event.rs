@@ -144,6 +144,15 @@ pub enum Event {
         calendars: u32,
     },
     Watch(Watch),
+    /// The namespaces that have a quota of running attempts.
+    RunningQuotas {
+        quotas: Vec<(NamespaceId, u64)>,
+    },
+    /// How many attempts of them may run here: the answer to a report of this version.
+    RunningPlaces {
+        version: u64,
+        places: Vec<(NamespaceId, u64)>,
+    },
     /// A task was changed; waiting jobs and schedules follow it.
     TaskChanged {
         task: Arc<Task>,

@@ -14,7 +14,7 @@ impl Owner {
     /// Gives due jobs to free slots, the oldest first.
     pub(super) fn match_ready(&mut self) {
         loop {
-            let pools = self.window.ready_pools(|pool| self.fleet.has_idle(pool));
+            let pools = self.window.ready_pools(|pool| self.fleet.has_idle(pool) && self.room_in(pool) > 0);
             if pools.is_empty() {
                 return;
             }
@@ -28,7 +28,8 @@ impl Owner {
         // An earlier pool may have taken the last slot.
         let Some(IdleWorker { id: worker, free, idle }) = self.fleet.next_idle(pool) else { return };
         let fair_share = self.window.ready_in(&[pool]).div_ceil(idle);
-        for id in self.window.take_ready(pool, fair_share.min(free).min(TURN_MAX)) {
+        let count = fair_share.min(free).min(TURN_MAX).min(self.room_in(pool));
+        for id in self.window.take_ready(pool, count) {
             self.start(id, worker);
         }
     }
@@ -50,6 +51,7 @@ impl Owner {
             denial: Denial::Proves,
         });
         let planned = live.first_run_of();
+        self.running_quotas.runs(live.task.namespace, id);
         self.fleet.occupy(worker, id);
         if let Some(source) = planned {
             self.run_starts(source, id);

@@ -36,6 +36,7 @@ mod notices;
 mod outbox;
 mod outcomes;
 mod planted;
+mod running_quotas;
 mod schedules;
 mod shards;
 mod start_records;
@@ -52,13 +53,15 @@ mod credit_tests;
 #[cfg(test)]
 mod lane_tests;
 #[cfg(test)]
+mod running_quota_tests;
+#[cfg(test)]
 mod tests;
 
 pub use agents::AGENT;
 pub use ask::{AgentAnswer, AgentAsk, AgentWork, Answer, Ask};
 #[cfg(feature = "planted-bugs")]
 pub use bug::Bug;
-pub use config::Config;
+pub use config::{Config, QuotasAtStart};
 pub use fleet::{Who, WorkerNeeds};
 use planted::planted;
 pub use view::{Counts, LiveView, WorkerStatus};
@@ -73,6 +76,7 @@ use crate::shard::live::Shard;
 use crate::shard::lookups::Lookups;
 use crate::shard::notices::Notices;
 use crate::shard::outbox::Outbox;
+use crate::shard::running_quotas::RunningQuotas;
 use crate::shard::schedules::Calendars;
 use crate::shard::shards::Shards;
 use crate::shard::takeover::Takeovers;
@@ -89,6 +93,8 @@ pub struct Owner {
     window: Window,
     /// The workers and their slots.
     fleet: Fleet,
+    /// How many attempts of each namespace may run here, where that is limited.
+    running_quotas: RunningQuotas,
     /// Decisions that are not yet durable.
     outbox: Outbox,
     /// Requests that are answered when their write is durable.
@@ -118,6 +124,7 @@ impl Owner {
             outbox: Outbox::new(config.lanes, config.batches_in_flight_max),
             window: Window::new(&config),
             fleet: Fleet::new(&config),
+            running_quotas: RunningQuotas::new(config.quotas_at_start),
             config,
             server,
             shards: Shards::default(),
@@ -178,6 +185,8 @@ impl Owner {
                 self.schedules_page(&load, rows, next, calendars);
             }
             Event::Replanned { rows, calendars } => self.calendars_changed(rows, calendars),
+            Event::RunningQuotas { quotas } => self.set_running_quotas(&quotas),
+            Event::RunningPlaces { version, places } => self.set_running_places(version, &places),
             Event::Watch(watch) => self.notices.watch(watch, now),
         }
     }

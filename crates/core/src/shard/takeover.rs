@@ -46,6 +46,7 @@ impl Owner {
     pub(super) fn acquired(&mut self, id: ShardId, epoch: Epoch, spent: Vec<StartsId>, schedules: TakenSchedules) {
         self.forget(id);
         self.takeovers.acquired();
+        self.running_quotas.acquired();
         self.shards.insert(Shard::new(id, epoch, schedules, self.now));
         self.request_schedules(id, None);
         for starts in spent {
@@ -90,6 +91,7 @@ impl Owner {
         if self.fleet.is_connected(start.worker) && !self.effects.disconnects.contains(&start.worker) {
             self.effects.disconnects.push(start.worker);
         }
+        self.running_quotas.runs(live.task.namespace, start.key.id);
         let shard = self.shard_mut(shard).expect("the shard was just acquired");
         shard.start_records.add(adopted.start.starts);
         shard.jobs.insert(start.key.id, live);
@@ -110,6 +112,7 @@ impl Owner {
             }
         }
         self.outbox.forget(id);
+        self.running_quotas.forget(id);
         // What was started and not yet sent is for the next owner to take back.
         self.effects.sends.retain(|(_, _, send)| match send {
             Send::Assign(start) if start.key.shard() == id => {

@@ -8,6 +8,7 @@ use super::Context;
 use crate::exit::Exit;
 use crate::field_flags::{NAMESPACE_WORDS, OF_NAMESPACES, in_flags, in_words};
 use crate::output::Format;
+use crate::quota_args::{QuotaArg, edit_of};
 use crate::view;
 
 #[derive(Debug, Subcommand)]
@@ -15,7 +16,7 @@ pub(crate) enum NamespaceVerb {
     /// List the namespaces in which you have a right
     #[command(aliases = ["ls"])]
     List,
-    /// Show a namespace, and what you may do in it
+    /// Show a namespace, what it uses of its quotas, and what you may do in it
     #[command(aliases = ["show"])]
     Get {
         /// The namespace's name
@@ -25,7 +26,7 @@ pub(crate) enum NamespaceVerb {
     /// Create a namespace
     #[command(aliases = ["add", "new"])]
     Create(CreateArgs),
-    /// Change the description of a namespace; its name never changes
+    /// Change the description or the quotas of a namespace; its name never changes
     Edit(EditArgs),
     /// Delete namespaces in which there is nothing but history
     #[command(aliases = ["remove", "rm"])]
@@ -38,7 +39,7 @@ pub(crate) enum NamespaceVerb {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    punctual namespace create team-a --description 'Billing'\n  \
+    punctual namespace create team-a --description 'Billing' --quota stored_jobs=100000\n  \
     punctual user edit ana --namespace-role team-a=developer\n  \
     punctual ps --namespace team-a")]
 pub(crate) struct CreateArgs {
@@ -48,16 +49,27 @@ pub(crate) struct CreateArgs {
     /// A description for people
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
+    /// How much it may have or use: stored_jobs, running_attempts, submissions_per_second, schedules, artifact_bytes, retention
+    #[arg(long, value_name = "NAME=VALUE")]
+    quota: Vec<QuotaArg>,
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    punctual namespace edit team-a --quota stored_jobs=100000 --quota submissions_per_second=500\n  \
+    punctual namespace edit team-a --quota artifact_bytes=10GiB --quota retention=7d\n  \
+    punctual namespace edit team-a --quota stored_jobs=")]
 pub(crate) struct EditArgs {
     /// The namespace's name
     #[arg(value_name = "NAME")]
     name: String,
     /// A description for people; empty for none
-    #[arg(long, value_name = "TEXT", required = true)]
-    description: String,
+    #[arg(long, value_name = "TEXT", required_unless_present = "quota")]
+    description: Option<String>,
+    /// How much it may have or use: stored_jobs, running_attempts, submissions_per_second, schedules, artifact_bytes, retention; without a
+    /// value, the quota is removed
+    #[arg(long, value_name = "NAME=VALUE")]
+    quota: Vec<QuotaArg>,
     /// Change it only if it has this revision
     #[arg(long, value_name = "REVISION")]
     if_revision: Option<u32>,
@@ -80,8 +92,9 @@ pub(crate) async fn run(verb: NamespaceVerb, context: &Context) -> anyhow::Resul
             }
         }
         NamespaceVerb::Get { name } => view::namespace(&client.namespace(&name).await.map_err(named)?, out)?,
-        NamespaceVerb::Create(CreateArgs { name, description }) => {
-            let created = client.create_namespace(&NamespaceRequest { name, description }).await.map_err(named)?;
+        NamespaceVerb::Create(CreateArgs { name, description, quota }) => {
+            let request = NamespaceRequest { name, description, quotas: edit_of(&quota) };
+            let created = client.create_namespace(&request).await.map_err(named)?;
             match out.format {
                 Format::Json | Format::Jsonl => out.json(&created)?,
                 Format::Table | Format::Name => out.line(&created.name)?,
@@ -93,8 +106,8 @@ pub(crate) async fn run(verb: NamespaceVerb, context: &Context) -> anyhow::Resul
                 created.name
             ));
         }
-        NamespaceVerb::Edit(EditArgs { name, description, if_revision }) => {
-            let edit = NamespaceEdit { description: Some(description) };
+        NamespaceVerb::Edit(EditArgs { name, description, quota, if_revision }) => {
+            let edit = NamespaceEdit { description, quotas: edit_of(&quota) };
             let edited = client.edit_namespace(&name, &edit, IfMatch::of_revision(if_revision)).await.map_err(named)?;
             view::namespace(&edited, out)?;
         }

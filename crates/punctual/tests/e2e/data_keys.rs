@@ -21,7 +21,7 @@ fn client_in(server: &Server, namespace: &str) -> Client {
 }
 
 async fn namespace(server: &Server, name: &str) {
-    let request = NamespaceRequest { name: name.to_owned(), description: None };
+    let request = NamespaceRequest { name: name.to_owned(), ..NamespaceRequest::default() };
     server.client().create_namespace(&request).await.expect("a namespace");
 }
 

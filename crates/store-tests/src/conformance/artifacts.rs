@@ -10,7 +10,7 @@ use punctual_store::{
 use crate::fixture::*;
 
 fn pending(n: u64) -> Artifact {
-    let NewArtifact { id, namespace, name, size, sha256, kind, created_at, until } = new_artifact(n);
+    let NewArtifact { id, namespace, name, size, sha256, kind, created_at, until, .. } = new_artifact(n);
     Artifact { id, namespace, name, size, sha256, kind, state: ArtifactState::Pending { until }, created_at }
 }
 

@@ -23,10 +23,12 @@ mod logs;
 mod members;
 mod namespaces;
 mod notices;
+mod quotas;
 mod requesters;
 mod requeues;
 mod retention;
 mod rules;
+mod running_places;
 mod schedule_lists;
 mod schedules;
 mod secrets;
@@ -84,6 +86,20 @@ cases! { ($)
         a_job_is_in_the_namespace_of_its_task,
         a_list_of_one_namespace_never_shows_the_jobs_of_another,
         a_job_stays_in_its_namespace_whatever_becomes_of_it,
+    }
+    quotas {
+        jobs_that_wait_or_run_are_counted_in_their_namespace_up_to_a_limit,
+        schedules_are_counted_in_their_namespace,
+        artifacts_have_no_more_bytes_than_they_may,
+        of_artifacts_declared_at_once_no_more_are_stored_than_there_is_room_for,
+        a_namespace_spends_no_more_than_its_rate,
+        of_submissions_at_once_no_more_are_paid_for_than_the_rate_allows,
+        the_history_of_one_namespace_goes_and_that_of_others_stays,
+    }
+    running_places {
+        places_are_added_when_all_shards_are_covered_and_never_more_than_the_quota,
+        a_report_that_comes_after_a_later_one_changes_nothing,
+        the_places_of_a_server_that_is_gone_are_free_when_its_shards_are_covered,
     }
     requesters {
         a_requester_has_one_number_for_ever,

@@ -45,6 +45,10 @@ impl ModelStore {
             if state.artifacts.has(&new.id) {
                 return Err(inconsistent(format!("{} is there already", new.id)));
             }
+            let bytes = state.artifact_bytes(new.namespace);
+            if new.bytes_max.is_some_and(|bytes_max| bytes.saturating_add(new.size) > bytes_max) {
+                return Ok(CreatedArtifact::Full { bytes });
+            }
             let artifact = Artifact {
                 id: new.id,
                 namespace: new.namespace,
@@ -154,6 +158,12 @@ impl State {
 
     pub(super) fn has_artifact_of(&self, namespace: NamespaceId) -> bool {
         self.artifacts.values().any(|stored| stored.artifact.namespace == namespace)
+    }
+
+    /// The declared bytes of those that were not refused.
+    pub(super) fn artifact_bytes(&self, namespace: NamespaceId) -> u64 {
+        let own = self.artifacts.values().filter(|stored| stored.artifact.namespace == namespace);
+        own.filter(|stored| !stored.is_refused()).map(|stored| stored.artifact.size).sum()
     }
 
     fn users_of(&self, id: ArtifactId) -> impl Iterator<Item = &Task> {

@@ -1,8 +1,8 @@
 use bytes::{Bytes, BytesMut};
-use punctual_core::{AttemptNo, JobId, Timestamp};
+use punctual_core::{AttemptNo, JobId, NamespaceId, Timestamp};
 use punctual_store::{ChunkMarks, LogChunk, LogPiece, Result, tasks_used_since};
 
-use super::{ModelStore, State, inconsistent};
+use super::{Finished, ModelStore, State, inconsistent};
 
 impl ModelStore {
     pub fn append_logs_now(&self, chunks: Vec<LogChunk>) -> Result<()> {
@@ -91,6 +91,23 @@ impl ModelStore {
             state.workers.take_all(|_, worker| worker.last_seen_at < tasks_used_since(before));
             state.stale.take_all(|_, (at, _)| *at < before);
             state.answers.take_all(|_, kept| kept.expires_at <= now);
+            Ok(old.len())
+        })
+    }
+}
+
+impl ModelStore {
+    pub fn prune_jobs_of_now(&self, namespace: NamespaceId, before: Timestamp, limit: usize) -> Result<usize> {
+        self.state().all_or_nothing(|state| {
+            let is_old = |job: &Finished| job.finished_at < before && state.namespace_of(job.hot.task) == namespace;
+            let mut old: Vec<_> = state.finished.iter().filter(|(_, job)| is_old(job)).collect();
+            old.sort_by_key(
+                |(id, job)| if id.due_at() < before { (Timestamp::EPOCH, **id) } else { (job.finished_at, **id) },
+            );
+            let old: Vec<JobId> = old.into_iter().map(|(id, _)| *id).take(limit).collect();
+            for id in &old {
+                state.forget(*id);
+            }
             Ok(old.len())
         })
     }

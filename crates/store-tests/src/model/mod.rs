@@ -22,8 +22,10 @@ mod members;
 mod namespaces;
 mod notices;
 mod port;
+mod quotas;
 mod reads;
 mod requesters;
+mod running_places;
 mod schedules;
 mod secrets;
 mod table;
@@ -38,6 +40,7 @@ use bytes::Bytes;
 use punctual_core::attempt::AttemptRecord;
 use punctual_core::give_backs::GiveBacks;
 use punctual_core::notice::Notice;
+use punctual_core::running_places::Account;
 use punctual_core::schedule::{OccurrenceRow, ScheduleChange, ScheduleRow, Source, StoredCalendar};
 use punctual_core::shard::write::{Epoch, Start, StartsId};
 use punctual_core::task::{Priority, Task};
@@ -140,6 +143,11 @@ pub struct State {
     namespaces: Table<NamespaceId, NamespaceRow>,
     /// The revision of all changes, and the last number that was given.
     namespace_counter: Table<(), (u64, u32)>,
+    /// Until when each has paid for its submissions.
+    paid_until: Table<NamespaceId, Timestamp>,
+    /// The number of each server's last report, and its shards.
+    running_servers: Table<ServerId, (u64, Vec<(ShardId, Epoch)>)>,
+    running_places: Table<(NamespaceId, ServerId), Account>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -246,6 +254,9 @@ impl ModelStore {
             secrets: Table::default(),
             namespaces: Table::default(),
             namespace_counter: Table::default(),
+            paid_until: Table::default(),
+            running_servers: Table::default(),
+            running_places: Table::default(),
         };
         state.begin_namespaces();
         Self {
@@ -373,6 +384,9 @@ impl State {
             secrets,
             namespaces,
             namespace_counter,
+            paid_until,
+            running_servers,
+            running_places,
             keys,
             users,
             sessions,

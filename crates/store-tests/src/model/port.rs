@@ -393,4 +393,7 @@ impl Retention for ModelStore {
     async fn prune(&self, before: Timestamp, now: Timestamp, limit: usize) -> Result<usize> {
         self.prune_now(before, now, limit)
     }
+    async fn prune_jobs_of(&self, namespace: NamespaceId, before: Timestamp, limit: usize) -> Result<usize> {
+        self.prune_jobs_of_now(namespace, before, limit)
+    }
 }

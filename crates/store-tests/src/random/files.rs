@@ -25,6 +25,7 @@ impl Plan {
                     size,
                     created_at: at(self.now),
                     until,
+                    bytes_max: self.random.one_in(4).then(|| 1000 * self.random.below(4)),
                     ..new_artifact(n)
                 })
             }

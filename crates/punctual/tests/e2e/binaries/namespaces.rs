@@ -125,7 +125,7 @@ fn as_user(user: u32, command: &str, arguments: &[&str]) -> bool {
 async fn two_tenants(home: &Home) -> Server {
     let server = home.server();
     for name in ["team-a", "team-b"] {
-        let request = NamespaceRequest { name: name.to_owned(), description: None };
+        let request = NamespaceRequest { name: name.to_owned(), ..NamespaceRequest::default() };
         server.client().create_namespace(&request).await.expect("a namespace");
     }
     server

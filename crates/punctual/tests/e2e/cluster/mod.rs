@@ -7,7 +7,9 @@ mod few_connections;
 mod follow;
 mod migrate;
 mod peers;
+mod quotas;
 mod roles;
+mod running_quotas;
 mod schedules;
 mod tenants;
 

@@ -8,9 +8,9 @@ use super::{Cluster, far_ahead, own_shards, submit};
 use crate::harness::{Server, eventually};
 
 /// Clients of the administrator of a namespace, one for each server.
-async fn tenant(servers: &[Server; 2], name: &str) -> [Client; 2] {
+pub(super) async fn tenant(servers: &[Server; 2], name: &str) -> [Client; 2] {
     let admin = servers[0].client();
-    let request = NamespaceRequest { name: name.to_owned(), description: None };
+    let request = NamespaceRequest { name: name.to_owned(), ..NamespaceRequest::default() };
     admin.create_namespace(&request).await.expect("a namespace");
     let (role, namespace) = (Some("admin".to_owned()), Some(name.to_owned()));
     let request = KeyRequest { name: "admin".to_owned(), role, namespace, ..KeyRequest::default() };

@@ -40,7 +40,7 @@ impl Tenant {
     /// Makes a namespace, and fills it as its administrator.
     pub(super) async fn new(server: &Server, name: &str) -> Self {
         let admin = admin(server);
-        let request = NamespaceRequest { name: name.to_owned(), description: None };
+        let request = NamespaceRequest { name: name.to_owned(), ..NamespaceRequest::default() };
         admin.create_namespace(&request).await.expect("a namespace");
         let number = u32::from(name.ends_with('b')) + 1;
         let role = Some("admin".to_owned());
