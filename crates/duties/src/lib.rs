@@ -18,6 +18,7 @@ mod notifications;
 mod retention;
 mod runner;
 mod shared_storage;
+mod sealed_keys;
 mod silent_agents;
 mod storage_sweep;
 mod watch_list;
@@ -47,6 +48,7 @@ pub use retention::Retention;
 pub use runner::{DutyStatus, Runner, Statuses};
 pub use shared_storage::StorageMarker;
 pub use silent_agents::SilentAgents;
+pub use sealed_keys::SealedKeys;
 pub use storage_sweep::StorageSweep;
 pub use watch_list::WatchList;
 pub use worker_records::WorkerRecords;
@@ -83,6 +85,7 @@ pub fn all(context: &Context) -> Vec<Box<dyn Duty>> {
         Box::new(SilentAgents::new(context)),
         Box::new(Workflows::new(context)),
         Box::new(StorageMarker::new(context)),
+        Box::new(SealedKeys::new(context)),
         Box::new(StorageSweep::new(context)),
         Box::new(TaskRefresh::new(context)),
         Box::new(WatchList::new(context)),

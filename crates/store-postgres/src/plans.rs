@@ -11,7 +11,7 @@ use crate::link::Origin;
 use crate::{Options, PostgresStore};
 
 /// Small tables are read through, and so is what the catalogue says.
-const SCANS: [&str; 16] = [
+const SCANS: [&str; 17] = [
     "acquire_shards",
     "take_shards",
     "renew_leases",
@@ -28,6 +28,7 @@ const SCANS: [&str; 16] = [
     "prune_identity_keys",
     "prune_identity_sessions",
     "prune_identity_users",
+    "sealed_key_changes",
 ];
 /// A bounded number of rows is put in order.
 const SORTS: [&str; 11] = [
@@ -44,7 +45,8 @@ const SORTS: [&str; 11] = [
     "schedules_with_calendars",
 ];
 /// Run without the settings that make plans stay; they set their own.
-const MAINTENANCE: [&str; 28] = [
+const MAINTENANCE: [&str; 29] = [
+    "sealed_key_changes",
     "prune_workers",
     "prune_namespaces",
     "partitions",

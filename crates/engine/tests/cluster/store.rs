@@ -345,6 +345,7 @@ Secrets {
             }
             async fn tasks_with_secret(
                 &self,
+        scrub_sealed_keys(done: Option<u64>) -> u64;
                 namespace: NamespaceId,
                 name: &str,
                 now: Timestamp,

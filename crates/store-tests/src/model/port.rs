@@ -287,6 +287,9 @@ impl Secrets for ModelStore {
         self.drop_sealed_key_now(label)
     }
     async fn rewrap_keys(&self, former: RootKeyId, keys: Vec<SealedKey>) -> Result<bool> {
+    async fn scrub_sealed_keys(&self, done: Option<u64>) -> Result<u64> {
+        Ok(done.unwrap_or_default())
+    }
         self.rewrap_keys_now(former, keys)
     }
     async fn put_secret(&self, row: SecretRow) -> Result<SecretChange> {
