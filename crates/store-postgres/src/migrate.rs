@@ -44,6 +44,7 @@ const MIGRATIONS: &[Migration] = punctual_store::migrations![
     "0024_openid",
     "0025_requesters",
     "0026_workflows",
+    "0027_cluster_secret",
 ];
 
 /// Every migration that the program or the database knows, in order. Changes nothing.

@@ -11,7 +11,7 @@ use crate::link::Origin;
 use crate::{Options, PostgresStore};
 
 /// Small tables are read through, and so is what the catalogue says.
-const SCANS: [&str; 17] = [
+const SCANS: [&str; 18] = [
     "acquire_shards",
     "take_shards",
     "renew_leases",
@@ -28,6 +28,7 @@ const SCANS: [&str; 17] = [
     "prune_identity_keys",
     "prune_identity_sessions",
     "prune_identity_users",
+    "forget_cluster_secret_servers",
     "sealed_key_changes",
 ];
 /// A bounded number of rows is put in order.
@@ -212,6 +213,8 @@ async fn check_all(conn: &Conn, maintenance: &Conn, when: &str) {
         ("calendar_users", "calendar_use_name on calendar_use"),
         ("forget_calendars", "calendar_use_schedule on calendar_use"),
         ("sealed_keys", "sealed_key_pkey on sealed_key"),
+        ("cluster_secret_servers", "cluster_secret_server_pkey on cluster_secret_server"),
+        ("reseal_authority", "authority_pkey on authority"),
         ("secrets", "secret_pkey on secret"),
         ("secrets_by_name", "secret_pkey on secret"),
         ("tasks_with_secret", "secret_use_pkey on secret_use"),

@@ -36,6 +36,7 @@ pub(crate) const MIGRATIONS: &[Migration] = punctual_store::migrations![
     "0025_openid",
     "0026_requesters",
     "0027_workflows",
+    "0028_cluster_secret",
 ];
 
 /// Why the schema could not be brought up to date.

@@ -8,7 +8,8 @@ use rusqlite::Connection;
 /// The few rows of `shard`, `member` and `duty` are read through, and so are those artifacts that are pending and
 /// the objects that are to be deleted, calendars, rules, namespaces, authorities, keys, people, sessions and those backfills that are running. One reads
 /// through the names of schedules, where that is the quickest way, and one through an index up to its limit.
-const SCANS: [&str; 33] = [
+const SCANS: [&str; 34] = [
+    "cluster_secret_servers",
     "namespaces",
     "count_namespaces",
     "count_rules",
