@@ -9,6 +9,7 @@ mod artifact_retention;
 mod audit;
 mod backfills;
 mod calendars;
+mod cluster_secret;
 mod cluster_view;
 mod duty;
 mod enrolments;
@@ -17,8 +18,8 @@ mod log_archive;
 mod notifications;
 mod retention;
 mod runner;
-mod shared_storage;
 mod sealed_keys;
+mod shared_storage;
 mod silent_agents;
 mod storage_sweep;
 mod watch_list;
@@ -38,6 +39,7 @@ pub use artifact_retention::ArtifactRetention;
 pub use audit::{AuditRetention, CountedRefusals};
 pub use backfills::Backfills;
 pub use calendars::Calendars;
+pub use cluster_secret::{ClusterSecretRefresh, ClusterSecretRotation};
 pub use cluster_view::{ServerList, TaskRefresh, WorkerRequests};
 pub use duty::{Duty, Next, TickError};
 pub use enrolments::Enrolments;
@@ -46,9 +48,9 @@ pub use log_archive::LogArchive;
 pub use notifications::Notifications;
 pub use retention::Retention;
 pub use runner::{DutyStatus, Runner, Statuses};
+pub use sealed_keys::SealedKeys;
 pub use shared_storage::StorageMarker;
 pub use silent_agents::SilentAgents;
-pub use sealed_keys::SealedKeys;
 pub use storage_sweep::StorageSweep;
 pub use watch_list::WatchList;
 pub use worker_records::WorkerRecords;
@@ -74,6 +76,8 @@ pub fn all(context: &Context) -> Vec<Box<dyn Duty>> {
         Box::new(AuditRetention::new(context)),
         Box::new(Backfills::new(context)),
         Box::new(Calendars::new(context)),
+        Box::new(ClusterSecretRefresh::new(context)),
+        Box::new(ClusterSecretRotation::new(context)),
         Box::new(IdentityRefresh::new(context)),
         Box::new(IdentityRetention::new(context)),
         Box::new(CountedRefusals::new(context)),
@@ -81,11 +85,11 @@ pub fn all(context: &Context) -> Vec<Box<dyn Duty>> {
         Box::new(LogArchive::new(context)),
         Box::new(Notifications::new(context)),
         Box::new(Retention::new(context)),
+        Box::new(SealedKeys::new(context)),
         Box::new(ServerList::new(context)),
         Box::new(SilentAgents::new(context)),
         Box::new(Workflows::new(context)),
         Box::new(StorageMarker::new(context)),
-        Box::new(SealedKeys::new(context)),
         Box::new(StorageSweep::new(context)),
         Box::new(TaskRefresh::new(context)),
         Box::new(WatchList::new(context)),
