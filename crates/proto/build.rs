@@ -2,6 +2,16 @@
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let descriptors = protox::compile(["punctual/worker/v1/worker.proto", "punctual/peer/v1/peer.proto"], ["proto"])?;
+    let mut calls = Vec::new();
+    for file in &descriptors.file {
+        for service in &file.service {
+            let path = |method: &str| format!("/{}.{}/{method}", file.package(), service.name());
+            calls.extend(service.method.iter().map(|method| path(method.name())));
+        }
+    }
+    let out = std::path::PathBuf::from(std::env::var("OUT_DIR")?);
+    let text = "/// The path of every call of the protocols, from their descriptors.\npub const CALLS: &[&str] = &";
+    std::fs::write(out.join("calls.rs"), format!("{text}{calls:?};\n"))?;
     tonic_prost_build::configure()
         .bytes(".")
         // Most outcomes have none, and a worker holds many.

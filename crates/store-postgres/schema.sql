@@ -125,6 +125,23 @@ TABLE cancel_request
     job uuid NOT NULL
 CREATE UNIQUE INDEX cancel_request_pkey ON public.cancel_request USING btree (job)
 
+TABLE cluster_secret
+    revision bigint NOT NULL
+    stage_since bigint
+    made_at bigint
+    next_made_at bigint
+    overlap bigint
+    id smallint NOT NULL
+    stage smallint NOT NULL
+    cluster text
+CREATE UNIQUE INDEX cluster_secret_pkey ON public.cluster_secret USING btree (id)
+
+TABLE cluster_secret_server
+    server uuid NOT NULL
+    revision bigint NOT NULL
+    confirmed_at bigint NOT NULL
+CREATE UNIQUE INDEX cluster_secret_server_pkey ON public.cluster_secret_server USING btree (server)
+
 TABLE delivery
     job uuid NOT NULL
     at bigint NOT NULL

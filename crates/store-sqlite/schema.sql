@@ -138,6 +138,26 @@ CREATE TABLE cancel_request (
     job BLOB NOT NULL PRIMARY KEY
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE cluster_secret (
+    id           INTEGER PRIMARY KEY CHECK (id = 1),
+    revision     INTEGER NOT NULL,
+    -- 0 settled, 1 announced, 2 signing
+    stage        INTEGER NOT NULL,
+    -- NULL: there never was a rotation.
+    stage_since  INTEGER,
+    made_at      INTEGER,
+    next_made_at INTEGER,
+    overlap      INTEGER,
+    -- What the cluster is called in certificates. NULL: the name follows from the secret.
+    cluster      TEXT
+) STRICT;
+
+CREATE TABLE cluster_secret_server (
+    server       BLOB PRIMARY KEY,
+    revision     INTEGER NOT NULL,
+    confirmed_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE delivery (
     at      INTEGER NOT NULL,
     job     BLOB NOT NULL,

@@ -84,6 +84,7 @@ WorkerTokenNotFound "worker_token_not_found" 404 5 "There is no such join token"
     SecretInUse "secret_in_use" 409 6 "Tasks refer to the secret";
     TooManySecrets "too_many_secrets" 409 6 "There are as many secrets as there may be";
     RootKeyRefused "root_key_refused" 409 6 "The root key or the data key cannot be rotated";
+    ClusterSecretRefused "cluster_secret_refused" 409 6 "The cluster's secret cannot be rotated or retired now";
 
     TooManyNotifications "too_many_notifications" 409 6 "There are as many notification rules as there may be";
     KeyExists "key_exists" 409 6 "A key of this name exists";

@@ -7,6 +7,7 @@ pub mod audit;
 pub mod authority;
 pub mod backfill;
 pub mod calendar;
+pub mod cluster_secret;
 pub mod definition;
 pub mod enrolment;
 pub mod error;
@@ -50,6 +51,7 @@ pub use backfill::{
 pub use calendar::{
     CalendarFile, CalendarList, CalendarQuery, CalendarRequest, CalendarSummary, CalendarView, EventsLeftOut,
 };
+pub use cluster_secret::{ClusterSecretStage, ClusterSecretView, OtherClusterSecret, RotateClusterSecret};
 pub use definition::{JobNotification, LateOutcome, RetryCount, TaskDefinition};
 pub use enrolment::{
     CreatedWorkerToken, EnrolmentList, EnrolmentQuery, EnrolmentView, WorkerEdit, WorkerToken, WorkerTokenList,

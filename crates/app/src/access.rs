@@ -11,8 +11,9 @@ use punctual_core::hex;
 use punctual_pki::CertificateKind;
 use sha2::Sha256;
 
+use crate::peer_key::PeerKey;
 use crate::principal::{Principal, PrincipalKind, Transport};
-use crate::{App, AppError, PeerKey, Result};
+use crate::{App, AppError, Result};
 
 /// Who holds the other end of a connection, by what the kernel says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,7 +29,7 @@ pub enum SocketUser {
 }
 
 /// What everybody but the server's own user and root has to know. All servers of a cluster have the same: it is derived from
-/// their secret, which the first of them drew at random.
+/// their secret, and changes with it.
 #[derive(Clone)]
 pub struct AccessToken {
     text: String,
@@ -40,7 +41,7 @@ pub struct AccessToken {
 const PREFIX: &str = "punctual_";
 
 impl AccessToken {
-    pub fn new(key: &PeerKey) -> Self {
+    pub(crate) fn new(key: &PeerKey) -> Self {
         let secret = key.derive(b"access token");
         let digits = hex::encode(secret);
         let key = Hmac::new_from_slice(&key.derive(b"access token comparison")).expect("a key may have any length");
@@ -53,7 +54,7 @@ impl AccessToken {
     }
 
     /// Takes as long for any text of one length: digests under a secret key are compared, not the texts.
-    fn is(&self, presented: &str) -> bool {
+    pub(crate) fn is(&self, presented: &str) -> bool {
         let digest = |text: &str| self.key.clone().chain_update(text).finalize();
         digest(presented) == digest(&self.text)
     }
@@ -93,11 +94,13 @@ impl App {
                 }
             };
         }
-        if bearer.is_some_and(|bearer| self.0.access.is(bearer)) {
+        if let Some(secret) = bearer.and_then(|bearer| self.secret_of_token(bearer)) {
             // Commands of the server's own user find the token by themselves and send it.
             return match transport.socket_user {
                 SocketUser::Own | SocketUser::Root => everything(PrincipalKind::LocalUser, "local"),
-                SocketUser::Other(_) | SocketUser::Unknown => everything(PrincipalKind::ClusterToken, "token"),
+                SocketUser::Other(_) | SocketUser::Unknown => {
+                    Ok(everything(PrincipalKind::ClusterToken, "token")?.with_credential(secret))
+                }
             };
         }
         if let Some(identified) = bearer.and_then(|bearer| self.identify(bearer, transport)) {
@@ -129,6 +132,16 @@ impl App {
         Err(AppError::new(kind, detail).hint(hint))
     }
 
+    fn accepts_secret(&self, id: Option<&str>) -> bool {
+        self.0.keys.now().accepted().any(|keys| Some(keys.id.as_str()) == id)
+    }
+
+    /// The id of the secret that an access token is derived from, if that is accepted.
+    fn secret_of_token(&self, bearer: &str) -> Option<String> {
+        let keys = self.0.keys.now();
+        keys.accepted().find(|keys| keys.access.is(bearer)).map(|keys| keys.id.clone())
+    }
+
     /// The principal with the rights that it has now, or the reason why its credential does not count any more. What lasts
     /// longer than a request asks again, at least every [`Principal::CHECKED_EVERY`].
     pub fn renew(&self, principal: &Principal) -> Result<Principal> {
@@ -136,12 +149,14 @@ impl App {
             return self.choose_again(found?, principal);
         }
         match principal.kind() {
-            // The kernel's word holds for the connection, the token for as long as the cluster's secret.
-            PrincipalKind::LocalUser | PrincipalKind::ClusterToken | PrincipalKind::Server => Ok(principal.clone()),
+            // The kernel's word holds for the connection.
+            PrincipalKind::LocalUser | PrincipalKind::Server => Ok(principal.clone()),
+            // The token holds for as long as the secret that it is derived from.
+            PrincipalKind::ClusterToken if self.accepts_secret(principal.credential()) => Ok(principal.clone()),
             PrincipalKind::Worker => {
                 Ok(self.enrolled_principal(principal.credential().unwrap_or_default())?.at(principal.address()))
             }
-            PrincipalKind::Key | PrincipalKind::Person | PrincipalKind::Agent => {
+            PrincipalKind::ClusterToken | PrincipalKind::Key | PrincipalKind::Person | PrincipalKind::Agent => {
                 let detail = format!("the credential of {} does not count any more", principal.name());
                 Err(AppError::new(ErrorKind::Unauthenticated, detail).hint("use another credential"))
             }

@@ -72,7 +72,7 @@ impl App {
         let download = self.download_until(artifact, reached, expires_at).await?;
         let tracing_id = work.assignment.tracing_id;
         let claims = Claims { job, attempt, worker, host, pod, tracing_id, issued_at: now, expires_at };
-        Ok(Some(Admission { token: self.0.tokens.sign(&claims), download }))
+        Ok(Some(Admission { token: self.0.keys.now().signing.agents.sign(&claims), download }))
     }
 
     /// What this worker runs with this file, if it does.
@@ -99,12 +99,28 @@ impl App {
             AppError::new(ErrorKind::InvalidToken, detail).hint("an agent's token comes from the worker that made it")
         };
         let token = token.ok_or_else(|| refused("there is no token".to_owned()))?;
-        let claims = self.0.tokens.verify(token, self.now());
-        let claims = claims.map_err(|error: BadToken| refused(format!("the token is refused: {error}")))?;
+        let claims = self.claims(token).map_err(|error| refused(format!("the token is refused: {error}")));
+        let claims = match claims {
+            // It may be signed with a secret that this server has not read yet.
+            Err(_) if !self.knows_cluster_secret() => {
+                let error = AppError::new(ErrorKind::DatabaseUnavailable, "the token cannot be verified now");
+                return Err(error.hint("try again in a few seconds"));
+            }
+            claims => claims?,
+        };
         if (claims.job, claims.attempt) != (job, attempt) {
             return Err(self.not_its_attempt());
         }
         Ok(claims)
+    }
+
+    fn claims(&self, token: &str) -> std::result::Result<Claims, BadToken> {
+        let (keys, now) = (self.0.keys.now(), self.now());
+        let claims = keys.signing.agents.verify(token, now);
+        match (&claims, &keys.other) {
+            (Err(BadToken::NotOurs), Some(other)) => other.agents.verify(token, now),
+            _ => claims,
+        }
     }
 
     pub fn not_its_attempt(&self) -> AppError {

@@ -11,6 +11,7 @@ mod audit;
 mod authority;
 mod backfills;
 mod cluster;
+mod cluster_keys;
 mod cursor;
 mod cut;
 mod data_keys;
@@ -65,7 +66,7 @@ mod workflows;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicI64, AtomicU64};
 
 use punctual_blobs::Blobs;
 use punctual_core::size::ByteSize;
@@ -78,10 +79,9 @@ pub use agents::{Admission, Claims, Newcomer};
 pub use artifacts::{Download, Sent, UPLOAD_WITHIN};
 pub use attempt_tokens::{ATTEMPT_TOKEN_BYTES, AttemptTokens};
 pub use audit::{AuditEvent, AuditFault, AuditVerified, AuditVerifier};
-pub use authority::{
-    AUTHORITY_SETTLES, AuthorityError, KnownAuthorities, OVERLAP_DEFAULT, OVERLAP_MAX, OVERLAP_MIN, cluster_name,
-};
+pub use authority::{AUTHORITY_SETTLES, AuthorityError, KnownAuthorities, OVERLAP_DEFAULT, OVERLAP_MAX, OVERLAP_MIN};
 pub use backfills::{AbortedJobs, BackfillAdvance, Backfilling};
+pub use cluster_keys::{ClusterKeys, KeySet, OpenedSecrets, SECRET_OVERLAP_DEFAULT};
 pub use data_keys::VaultKeys;
 pub use enrolments::{CERTIFICATE_LIFETIME, IssuedCertificate};
 pub use error::AppError;
@@ -92,7 +92,7 @@ pub use known_workers::Parting;
 pub use logs::{AttemptNumbers, LinesView, LogSize, LogView};
 pub use namespaces::Namespace;
 pub use notify::{PutRule, Reports, Round};
-pub use peer_key::{BodyDigest, PEER_HEADER, PeerKey, Question};
+pub use peer_key::{BodyDigest, PEER_HEADER, Question};
 pub use peers::{Heard, PeerChanges, PeerError, Peers, Pulse, WorkersThere};
 pub use precondition::Precondition;
 pub use principal::{By, ChangeNotes, Permission, Principal, PrincipalKind, Transport, permission};
@@ -110,7 +110,7 @@ pub use watch::Changes;
 pub use worker_requests::{InvitedWorkers, POOLS_ASKED_MAX, WORKERS_ASKED_MAX, WorkerRequest};
 pub use workers::{CREDIT_MAX, LOG_BYTES_MAX, LOG_BYTES_MIN, Peer, PeerList, WorkerHello};
 
-use crate::agents::{Agents, SharedLeases, TokenKey};
+use crate::agents::{Agents, SharedLeases};
 use crate::artifacts::Handling;
 use crate::audit::AuditLog;
 use crate::cluster::Cluster;
@@ -133,7 +133,11 @@ struct Inner {
     engine: Engine,
     cluster: Cluster,
     peers: Arc<dyn Peers>,
-    key: PeerKey,
+    keys: ClusterKeys,
+    /// Taken while the keys are replaced.
+    key_changes: tokio::sync::Mutex<()>,
+    /// When the store was asked last which secrets count, in microseconds.
+    keys_read_at: AtomicI64,
     /// Questions of peers that were answered.
     replays: replays::Replays,
     /// Workers on other hosts.
@@ -142,9 +146,6 @@ struct Inner {
     namespaces: namespaces::NamespaceTable,
     quotas: quotas::QuotaTable,
     own_jobs: namespaces::OwnJobs,
-    access: AccessToken,
-    tokens: TokenKey,
-    attempt_tokens: AttemptTokens,
     identities: Arc<Identities>,
     identities_recheck: recheck::Recheck,
     audit: AuditLog,
@@ -278,8 +279,8 @@ pub struct Parts {
     pub clock: Clock,
     pub random: Random,
     pub peers: Arc<dyn Peers>,
-    /// What peers must know to be answered.
-    pub key: PeerKey,
+    /// What is derived from the cluster's secret.
+    pub keys: ClusterKeys,
     /// What secrets are sealed with.
     pub vault: VaultParts,
     /// Where uploaded files are.
@@ -290,24 +291,25 @@ pub struct Parts {
 impl App {
     /// Starts nothing: what happens by itself is in the crate `duties`.
     pub fn new(parts: Parts) -> Self {
-        let Parts { store, engine, clock, random, peers, key, vault, blobs, settings } = parts;
+        let Parts { store, engine, clock, random, peers, keys, vault, blobs, settings } = parts;
+        let (signing, other) = keys.now().url_keys();
+        blobs.use_url_keys(signing, other);
         let VaultParts { key: vault_key, entropy, root_keys } = vault;
         let inner = Arc::new(Inner {
             cluster: Cluster::new(engine.clone(), settings.lease_ttl),
             store,
             engine,
             peers,
-            access: AccessToken::new(&key),
-            tokens: TokenKey::new(&key),
-            attempt_tokens: AttemptTokens::new(&key),
             identities: Arc::new(Identities::new(entropy.clone())),
             identities_recheck: recheck::Recheck::default(),
-            audit: AuditLog::new(&key),
+            audit: AuditLog::new(),
             vault: Vault::new(vault_key, entropy),
             root_keys,
             agents: Agents::default(),
             leases: SharedLeases::default(),
-            key,
+            keys,
+            key_changes: tokio::sync::Mutex::default(),
+            keys_read_at: AtomicI64::new(clock().as_micros()),
             replays: replays::Replays::default(),
             enrolments: enrolments::EnrolmentTable::default(),
             enrolments_recheck: recheck::Recheck::default(),
@@ -347,9 +349,9 @@ impl App {
         &self.0.settings
     }
 
-    /// What peers prove to know.
-    pub fn peer_key(&self) -> &PeerKey {
-        &self.0.key
+    /// What is derived from the cluster's secret.
+    pub fn cluster_keys(&self) -> &ClusterKeys {
+        &self.0.keys
     }
 
     /// Whether a question whose proof is valid is fresh. It is fresh once.
@@ -358,8 +360,8 @@ impl App {
     }
 
     /// What proves that an attempt was assigned to whoever speaks about it.
-    pub fn attempt_tokens(&self) -> &AttemptTokens {
-        &self.0.attempt_tokens
+    pub fn attempt_tokens(&self) -> Arc<AttemptTokens> {
+        self.0.keys.attempt_tokens()
     }
 
     pub fn random(&self) -> u64 {

@@ -13,8 +13,8 @@ use sha2::{Digest, Sha256};
 /// The metadata of a question and of its answer.
 pub const PEER_HEADER: &str = "punctual-peer";
 
-#[derive(Clone)]
-pub struct PeerKey(Hmac<Sha256>);
+/// What is derived from one secret. Servers use [`crate::ClusterKeys`].
+pub(crate) struct PeerKey(Hmac<Sha256>);
 
 /// A question: who asks whom, when, and which of its questions it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl BodyDigest {
 const FIELDS: [usize; 5] = [32, 16, 16, 64, 64];
 
 impl PeerKey {
-    pub fn new(secret: ClusterSecret) -> Self {
+    pub(crate) fn new(secret: ClusterSecret) -> Self {
         Self(Hmac::new_from_slice(&secret.0).expect("a key may have any length"))
     }
 
@@ -53,7 +53,7 @@ impl PeerKey {
     }
 
     /// What goes with a question that calls `method` with this body.
-    pub fn ask(&self, question: Question, method: &str, body: BodyDigest) -> String {
+    pub(crate) fn ask(&self, question: Question, method: &str, body: BodyDigest) -> String {
         let Question { from, asked_at, number, .. } = question;
         let proof = self.proof_of_question(question, method, body).finalize().into_bytes();
         [
@@ -67,7 +67,7 @@ impl PeerKey {
     }
 
     /// The question and the digest that its body must have, if whoever asks `to` for `method` knows the secret.
-    pub fn asked(&self, text: &str, to: ServerId, method: &str) -> Option<(Question, BodyDigest)> {
+    pub(crate) fn asked(&self, text: &str, to: ServerId, method: &str) -> Option<(Question, BodyDigest)> {
         let mut rest = text;
         let mut fields = [""; FIELDS.len()];
         for (field, len) in fields.iter_mut().zip(FIELDS) {
@@ -91,12 +91,12 @@ impl PeerKey {
     }
 
     /// What goes with the answer.
-    pub fn answer(&self, question: Question) -> String {
+    pub(crate) fn answer(&self, question: Question) -> String {
         hex::encode(self.proof(b"answer 2", question).finalize().into_bytes())
     }
 
     /// Whether whoever answered knows the secret.
-    pub fn answered(&self, text: &str, question: Question) -> bool {
+    pub(crate) fn answered(&self, text: &str, question: Question) -> bool {
         hex::decode::<32>(text).is_some_and(|proof| self.proof(b"answer 2", question).verify_slice(&proof).is_ok())
     }
 

@@ -11,10 +11,11 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_S
 use hmac::{Hmac, Mac};
 use punctual_core::hex;
 use punctual_core::namespace::NamespaceId;
-use punctual_store::{CLUSTER_SECRET, ClusterSecret, RootKeyId, SealedKey, Store, StoreError, data_key_label};
+use punctual_store::{CLUSTER_SECRET, RootKeyId, SealedKey, Store, StoreError, data_key_label};
 use sha2::Sha256;
 use zeroize::{Zeroize, Zeroizing};
 
+use crate::cluster_keys::{self, OpenedSecrets};
 use crate::data_keys::{self, VaultKeys};
 use crate::sealing::{DataKey, Entropy, NoRandomness};
 
@@ -182,7 +183,7 @@ pub enum UnlockError {
 
 /// What a server needs of the keys of its database.
 pub struct Unlocked {
-    pub cluster: ClusterSecret,
+    pub secrets: OpenedSecrets,
     /// The root key that they are sealed with.
     pub root_key: RootKeyId,
     pub vault: VaultKeys,
@@ -193,15 +194,16 @@ pub async fn unlock(store: &dyn Store, source: &dyn RootKeySource, entropy: &Ent
     let keys = root_keys(store, source, entropy).await?;
     // The plain secret is read first: whoever seals it removes it in the same transaction.
     let plain = store.plain_cluster_secret().await?;
-    let cluster = open_or_make(store, source, &keys, CLUSTER_SECRET, plain.map(|plain| plain.0), entropy).await?;
-    let mut stored = store.sealed_keys().await?;
+    open_or_make(store, source, &keys, CLUSTER_SECRET, plain.map(|plain| plain.0), entropy).await?;
+    let (state, mut stored) = cluster_keys::read_secrets(store).await?;
+    let secrets = OpenedSecrets::open(state, &stored, |key| open(source, &keys, key))?;
     if data_keys::of_namespace(&stored, NamespaceId::DEFAULT).next().is_none() {
         open_or_make(store, source, &keys, &data_key_label(NamespaceId::DEFAULT), None, entropy).await?;
         stored = store.sealed_keys().await?;
     }
     let vault = VaultKeys::opened(&stored, |key| open(source, &keys, key))?;
     let root_key = stored.first().map_or(keys.first().id, |key| key.root_key);
-    Ok(Unlocked { cluster: ClusterSecret(cluster), root_key, vault })
+    Ok(Unlocked { secrets, root_key, vault })
 }
 
 /// Those of the source. A first one is made only for a database that has nothing sealed.

@@ -3,6 +3,7 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::future::join_all;
 use punctual_core::Timestamp;
+use punctual_store::ClusterSecret;
 use punctual_store_tests::model::ModelStore;
 
 use super::*;
@@ -74,14 +75,14 @@ async fn a_new_database_gets_keys_that_open_again() {
     let (store, keys, entropy) = (store(), Keys::none(), entropy());
     let first = unlock(&store, &keys, &entropy).await.unwrap();
     let again = unlock(&store, &keys, &entropy).await.unwrap();
-    assert_eq!((first.cluster, first.root_key), (again.cluster, again.root_key));
+    assert_eq!((first.secrets.current, first.root_key), (again.secrets.current, again.root_key));
     assert_eq!(
         first.vault.newest(NamespaceId::DEFAULT).unwrap().bytes(),
         again.vault.newest(NamespaceId::DEFAULT).unwrap().bytes()
     );
-    assert_ne!(first.cluster.0, first.vault.newest(NamespaceId::DEFAULT).unwrap().bytes());
+    assert_ne!(first.secrets.current.0, first.vault.newest(NamespaceId::DEFAULT).unwrap().bytes());
     let stored = format!("{:?}", store.sealed_keys_now());
-    assert!(!stored.contains(&format!("{:?}", first.cluster.0)), "it is not there in plain");
+    assert!(!stored.contains(&format!("{:?}", first.secrets.current.0)), "it is not there in plain");
 }
 
 #[tokio::test]
@@ -90,7 +91,7 @@ async fn the_plain_secret_of_earlier_versions_is_sealed_and_stays_the_same() {
     let (store, entropy) = (store().with_plain_secret(secret), entropy());
     let keys = Keys::of(1);
     let unlocked = join_all((0..4).map(|_| unlock(&store, &keys, &entropy))).await;
-    assert!(unlocked.into_iter().all(|unlocked| unlocked.unwrap().cluster == secret));
+    assert!(unlocked.into_iter().all(|unlocked| unlocked.unwrap().secrets.current == secret));
     assert_eq!(store.plain_cluster_secret_now(), None);
 }
 
@@ -151,7 +152,7 @@ async fn a_rotation_seals_everything_with_a_new_key_and_servers_with_the_former_
     assert_eq!(was, before.root_key);
     assert!(store.sealed_keys_now().iter().all(|key| key.root_key == current));
     let after = unlock(&store, &keys, &entropy).await.unwrap();
-    assert_eq!((after.cluster, after.root_key), (before.cluster, current));
+    assert_eq!((after.secrets.current, after.root_key), (before.secrets.current, current));
     assert!(matches!(unlock(&store, &former, &entropy).await, Err(UnlockError::Mismatch { .. })));
     // The former key is still known, for a backup of the database.
     assert!(keys.read().unwrap().unwrap().get(was).is_some());

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use punctual_api::ErrorKind;
-use punctual_app::{App, Parts, PeerKey, Roles, Settings, VaultParts};
+use punctual_app::{App, ClusterKeys, Parts, Roles, Settings, VaultParts};
 use punctual_blobs::{Blobs, UrlKey};
 use punctual_core::shard::event::{Command, Refusal, Reply};
 use punctual_core::shard::{Answer, Ask, LiveView};
@@ -76,7 +76,7 @@ async fn world(answers: &[Option<Answer>]) -> World {
         clock: Arc::new(|| at(0)),
         random: Arc::new(|| 7),
         peers: Arc::new(Wire(Arc::clone(&owner))),
-        key: PeerKey::new(ClusterSecret([1; 32])),
+        keys: ClusterKeys::new(ClusterSecret([1; 32])),
         vault: VaultParts::for_tests(),
         blobs: Blobs::folder(&std::env::temp_dir().join("punctual-app-tests"), UrlKey::derive(&[1; 32])).unwrap(),
         settings: Settings {

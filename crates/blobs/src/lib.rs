@@ -27,6 +27,7 @@ use punctual_core::{Span, Timestamp};
 pub use error::BlobError;
 pub use key::Key;
 pub use s3::S3Settings;
+use sign::UrlKeys;
 pub use sign::{BadUrl, SignedQuery, UrlKey};
 
 pub type Result<T> = std::result::Result<T, BlobError>;
@@ -36,7 +37,7 @@ pub type Result<T> = std::result::Result<T, BlobError>;
 pub struct Blobs(Arc<BlobKind>);
 
 enum BlobKind {
-    Folder(local::Folder, UrlKey),
+    Folder(local::Folder, UrlKeys),
     S3(Box<s3::Bucket>),
 }
 
@@ -76,7 +77,16 @@ pub struct ListedBlob {
 impl Blobs {
     /// Opens a storage in this folder, which is created if it does not exist. `urls` signs the URLs.
     pub fn folder(path: &Path, urls: UrlKey) -> Result<Self> {
-        Ok(Self(Arc::new(BlobKind::Folder(local::Folder::open(path)?, urls))))
+        Ok(Self(Arc::new(BlobKind::Folder(local::Folder::open(path)?, UrlKeys::new(urls)))))
+    }
+
+    /// From now on `signing` signs the URLs, and those of `other` are accepted as well. A storage that signs its own has no use
+    /// for them.
+    pub fn use_url_keys(&self, signing: UrlKey, other: Option<UrlKey>) {
+        match &*self.0 {
+            BlobKind::Folder(_, urls) => urls.replace(signing, other),
+            BlobKind::S3(_) => {}
+        }
     }
 
     /// Opens a storage in S3. Sends no request yet, so that a storage that is down does not keep a server from

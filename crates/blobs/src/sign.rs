@@ -4,6 +4,8 @@
 //! used. The key that signs is derived from the cluster's secret, so every server accepts what
 //! another has signed.
 
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+
 use hmac::{Hmac, Mac};
 use punctual_core::{Span, Timestamp, hex};
 use sha2::Sha256;
@@ -79,11 +81,63 @@ impl UrlKey {
     }
 }
 
+/// The keys of all clones of a storage.
+pub(crate) struct UrlKeys(RwLock<(UrlKey, Option<UrlKey>)>);
+
+impl UrlKeys {
+    pub(crate) fn new(signing: UrlKey) -> Self {
+        Self(RwLock::new((signing, None)))
+    }
+
+    pub(crate) fn replace(&self, signing: UrlKey, other: Option<UrlKey>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = (signing, other);
+    }
+
+    fn now(&self) -> RwLockReadGuard<'_, (UrlKey, Option<UrlKey>)> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn sign(&self, method: &http::Method, key: &Key, size: u64, expires_at: Timestamp) -> SignedQuery {
+        self.now().0.sign(method, key, size, expires_at)
+    }
+
+    pub(crate) fn verify(
+        &self,
+        method: &http::Method,
+        key: &Key,
+        query: &SignedQuery,
+        now: Timestamp,
+    ) -> Result<(), BadUrl> {
+        let keys = self.now();
+        match (keys.0.verify(method, key, query, now), &keys.1) {
+            (Err(BadUrl::Signature), Some(other)) => other.verify(method, key, query, now),
+            (verified, _) => verified,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use http::Method;
 
     use super::*;
+
+    #[test]
+    fn a_signature_of_either_key_is_good_while_there_are_two() {
+        let (old, new) = (UrlKey::derive(&[7; 32]), UrlKey::derive(&[8; 32]));
+        let (key, at) = (Key::new("a/b").unwrap(), |secs: i64| Timestamp::EPOCH + Span::from_secs(secs));
+        let urls = UrlKeys::new(old.clone());
+        let before = urls.sign(&Method::PUT, &key, 10, at(100));
+        let check = |query: &SignedQuery, now| urls.verify(&Method::PUT, &key, query, at(now));
+        urls.replace(new.clone(), Some(old));
+        let after = urls.sign(&Method::PUT, &key, 10, at(100));
+        assert_ne!(before, after);
+        for query in [&before, &after] {
+            assert_eq!((check(query, 100), check(query, 101)), (Ok(()), Err(BadUrl::Expired)));
+        }
+        urls.replace(new, None);
+        assert_eq!((check(&before, 1), check(&after, 1)), (Err(BadUrl::Signature), Ok(())));
+    }
 
     #[test]
     fn a_signature_is_good_for_one_request_until_its_time_is_over() {

@@ -11,6 +11,7 @@ mod audit;
 mod authority;
 mod backfills;
 mod calendars;
+mod cluster_secret;
 mod enrolments;
 mod error;
 mod identities;

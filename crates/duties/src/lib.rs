@@ -9,6 +9,7 @@ mod artifact_retention;
 mod audit;
 mod backfills;
 mod calendars;
+mod cluster_secret;
 mod cluster_view;
 mod duty;
 mod enrolments;
@@ -18,6 +19,7 @@ mod notifications;
 mod retention;
 mod runner;
 mod running_places;
+mod sealed_keys;
 mod shared_storage;
 mod silent_agents;
 mod storage_sweep;
@@ -38,6 +40,7 @@ pub use artifact_retention::ArtifactRetention;
 pub use audit::{AuditRetention, CountedRefusals};
 pub use backfills::Backfills;
 pub use calendars::Calendars;
+pub use cluster_secret::{ClusterSecretRefresh, ClusterSecretRotation};
 pub use cluster_view::{ServerList, TaskRefresh, WorkerRequests};
 pub use duty::{Duty, Next, TickError};
 pub use enrolments::Enrolments;
@@ -47,6 +50,7 @@ pub use notifications::Notifications;
 pub use retention::Retention;
 pub use runner::{DutyStatus, Runner, Statuses};
 pub use running_places::RunningPlaces;
+pub use sealed_keys::SealedKeys;
 pub use shared_storage::StorageMarker;
 pub use silent_agents::SilentAgents;
 pub use storage_sweep::StorageSweep;
@@ -74,6 +78,8 @@ pub fn all(context: &Context) -> Vec<Box<dyn Duty>> {
         Box::new(AuditRetention::new(context)),
         Box::new(Backfills::new(context)),
         Box::new(Calendars::new(context)),
+        Box::new(ClusterSecretRefresh::new(context)),
+        Box::new(ClusterSecretRotation::new(context)),
         Box::new(IdentityRefresh::new(context)),
         Box::new(IdentityRetention::new(context)),
         Box::new(CountedRefusals::new(context)),
@@ -81,6 +87,7 @@ pub fn all(context: &Context) -> Vec<Box<dyn Duty>> {
         Box::new(LogArchive::new(context)),
         Box::new(Notifications::new(context)),
         Box::new(Retention::new(context)),
+        Box::new(SealedKeys::new(context)),
         Box::new(ServerList::new(context)),
         Box::new(SilentAgents::new(context)),
         Box::new(Workflows::new(context)),

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use punctual_app::{InvitedWorkers, Peer, PeerChanges, PeerError, PeerKey, Peers, Pulse, WorkersThere};
+use punctual_app::{ClusterKeys, InvitedWorkers, Peer, PeerChanges, PeerError, Peers, Pulse, WorkersThere};
 use punctual_core::namespace::NamespaceId;
 use punctual_core::shard::{AgentAsk, Answer, Ask, WorkersWanted};
 use punctual_core::{JobId, JobRow, ServerId, ShardId, Span, TaskId};
@@ -41,7 +41,7 @@ pub(crate) const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
 /// The connections to all peers.
 pub struct GrpcPeers {
-    key: PeerKey,
+    key: ClusterKeys,
     clock: Clock,
     server: ServerId,
     tls: Option<PeerTls>,
@@ -53,7 +53,7 @@ pub struct GrpcPeers {
 
 impl GrpcPeers {
     /// `server` is who asks, and `clock` the store's. Peers on other machines are asked over TLS alone.
-    pub fn new(key: PeerKey, clock: Clock, server: ServerId, tls: Option<PeerTls>) -> Self {
+    pub fn new(key: ClusterKeys, clock: Clock, server: ServerId, tls: Option<PeerTls>) -> Self {
         let runtime = Handle::try_current().ok();
         Self { key, clock, server, tls, asked: Arc::default(), links: Mutex::default(), runtime }
     }

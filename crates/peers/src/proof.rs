@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::Request;
 use http_body::Body;
 use http_body_util::{BodyExt, Full, Limited};
-use punctual_app::{App, BodyDigest, PEER_HEADER, PeerKey, Question, StaleQuestion, Throttle, Transport};
+use punctual_app::{App, BodyDigest, ClusterKeys, PEER_HEADER, Question, StaleQuestion, Throttle, Transport};
 use punctual_core::ServerId;
 use punctual_pki::CertificateKind;
 use punctual_proto::MESSAGE_BYTES_MAX;
@@ -29,7 +29,7 @@ where
 {
     let transport = request.extensions().get::<Transport>().cloned().unwrap_or_default();
     let is_fresh = |question| app.is_fresh(question);
-    let request = Gate { key: app.peer_key(), server: app.server_id(), is_fresh: &is_fresh }.pass(request).await?;
+    let request = Gate { key: app.cluster_keys(), server: app.server_id(), is_fresh: &is_fresh }.pass(request).await?;
     check_certificate(&transport, request.extensions().get())?;
     Ok(request)
 }
@@ -48,7 +48,7 @@ fn check_certificate(transport: &Transport, question: Option<&Question>) -> Resu
 
 /// What a question is judged by.
 struct Gate<'a> {
-    key: &'a PeerKey,
+    key: &'a ClusterKeys,
     /// Who is asked.
     server: ServerId,
     is_fresh: &'a (dyn Fn(Question) -> Result<(), StaleQuestion> + Sync),
@@ -115,8 +115,8 @@ mod tests {
         ServerId::new(Timestamp::EPOCH, number)
     }
 
-    fn key(secret: u8) -> PeerKey {
-        PeerKey::new(ClusterSecret([secret; 32]))
+    fn key(secret: u8) -> ClusterKeys {
+        ClusterKeys::new(ClusterSecret([secret; 32]))
     }
 
     /// A recorded request to server 2.
@@ -128,7 +128,7 @@ mod tests {
     }
 
     impl Recorded {
-        fn of(key: PeerKey, at: Timestamp, body: &'static [u8]) -> Self {
+        fn of(key: ClusterKeys, at: Timestamp, body: &'static [u8]) -> Self {
             let asker =
                 Asker { key, clock: Arc::new(move || at), from: server(1), to: server(2), asked: Arc::default() };
             let mut request = Request::builder().uri(METHOD).body(()).unwrap();

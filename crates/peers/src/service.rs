@@ -38,7 +38,7 @@ impl PeerService {
     /// The answer, with the proof that it is ours.
     fn answer<T>(&self, asked: Question, message: T) -> Response<T> {
         let mut response = Response::new(message);
-        let proof = self.app.peer_key().answer(asked).parse().expect("hexadecimal digits are ASCII");
+        let proof = self.app.cluster_keys().answer(asked).parse().expect("hexadecimal digits are ASCII");
         response.metadata_mut().insert(PEER_HEADER, proof);
         response
     }

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use http::HeaderValue;
 use http_body_util::{BodyExt, Full};
-use punctual_app::{BodyDigest, PEER_HEADER, PeerKey, Question};
+use punctual_app::{BodyDigest, ClusterKeys, PEER_HEADER, Question};
 use punctual_core::ServerId;
 use punctual_engine::Clock;
 use tonic::body::Body;
@@ -23,7 +23,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// Signs questions to one peer, and knows its answers.
 #[derive(Clone)]
 pub(crate) struct Asker {
-    pub(crate) key: PeerKey,
+    pub(crate) key: ClusterKeys,
     pub(crate) clock: Clock,
     pub(crate) from: ServerId,
     pub(crate) to: ServerId,

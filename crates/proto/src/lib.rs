@@ -26,6 +26,8 @@ pub mod peer {
     tonic::include_proto!("punctual.peer.v1");
 }
 
+include!(concat!(env!("OUT_DIR"), "/calls.rs"));
+
 /// No message is larger than this, on either side.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
 

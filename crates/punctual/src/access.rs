@@ -10,8 +10,9 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use punctual_app::{AccessToken, SocketUser};
+use punctual_app::{AccessToken, ClusterKeys, SocketUser};
 use punctual_client::loopback_addresses;
+use tokio::task::JoinHandle;
 
 use crate::config::Config;
 use crate::context::ChosenContext;
@@ -48,6 +49,19 @@ pub(crate) fn keep_token(data_dir: &Path, token: &AccessToken) -> Option<PathBuf
             None
         }
     }
+}
+
+/// Writes the token again when the servers sign with another secret. All of them accept the new one by then.
+pub(crate) fn keep_token_fresh(data_dir: &Path, keys: &ClusterKeys) -> JoinHandle<()> {
+    let (data_dir, mut keys) = (data_dir.to_owned(), keys.subscribe());
+    // What changed since the token was written first.
+    keys.mark_changed();
+    tokio::spawn(async move {
+        while keys.changed().await.is_ok() {
+            let now = Arc::clone(&keys.borrow_and_update());
+            keep_token(&data_dir, now.access_token());
+        }
+    })
 }
 
 /// Never half-written: a reader finds the old file or the new one.

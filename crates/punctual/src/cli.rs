@@ -127,6 +127,9 @@ pub(crate) enum Command {
     /// Show or replace the authority that issues the cluster's certificates
     #[command(subcommand)]
     Authority(cmd::authority::AuthorityVerb),
+    /// Show or replace the secret that the cluster's tokens are derived from
+    #[command(subcommand)]
+    ClusterSecret(cmd::cluster_secret::ClusterSecretVerb),
     /// Explain a job's state, or what a state, an error or an exit code means
     Explain(cmd::explain::ExplainArgs),
     /// Bring the schema of a PostgreSQL up to date, or see how it stands

@@ -286,7 +286,7 @@ fn hint(kind: ErrorKind) -> Hint {
         ErrorKind::SecretNotFound => Command("see what there is with `punctual secret list`"),
         ErrorKind::SecretInUse => Command("change or delete those tasks first, or delete it with --force"),
         ErrorKind::TooManySecrets => Command("delete those that no task needs with `punctual secret delete`"),
-        ErrorKind::RootKeyRefused => Server("see docs/secrets.md"),
+        ErrorKind::RootKeyRefused | ErrorKind::ClusterSecretRefused => Server("see docs/secrets.md"),
         ErrorKind::NotificationNotFound => Command("see what there is with `punctual notify list`"),
         ErrorKind::TaskInUse => {
             Command("delete those schedules first, or give them another task with `punctual schedule edit`")

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use punctual_app::{Entropy, KnownAuthorities, PeerKey, Throttle};
+use punctual_app::{ClusterKeys, Entropy, KnownAuthorities, Throttle};
 use punctual_core::{ServerId, Span, Timestamp};
 use punctual_peers::PeerTls;
 use punctual_pki::{
@@ -42,7 +42,7 @@ pub(crate) struct ServerSide {
 /// Keeps the certificates fresh. `tick` does it once.
 struct Upkeep {
     store: Arc<dyn Store>,
-    key: PeerKey,
+    keys: ClusterKeys,
     entropy: Entropy,
     server: ServerId,
     /// What the server's certificate names.
@@ -63,7 +63,7 @@ impl ServerSide {
     pub(crate) async fn start(
         settings: &ServerSettings,
         store: &Arc<dyn Store>,
-        key: &PeerKey,
+        keys: &ClusterKeys,
         entropy: &Entropy,
         server: ServerId,
     ) -> anyhow::Result<Option<Self>> {
@@ -75,7 +75,7 @@ impl ServerSide {
         let now = clock::now();
         let mut files = files.map(|(certificate, key)| CertificateFiles::new(certificate, key));
         let from_files = files.as_mut().map(|files| first(files, now)).transpose()?;
-        let authorities = KnownAuthorities::load_or_make(&**store, key, entropy, now).await;
+        let authorities = KnownAuthorities::load_or_make(&**store, keys, entropy, now).await;
         let authorities = authorities.context("cannot start TLS")?;
         let mut hosts = settings.hosts();
         hosts.extend(["localhost", "127.0.0.1", "::1"].map(str::to_owned));
@@ -95,7 +95,7 @@ impl ServerSide {
         make_private(&settings.data_dir, "--data-dir")?;
         let state = Upkeep {
             store: Arc::clone(store),
-            key: key.clone(),
+            keys: keys.clone(),
             entropy: Arc::clone(entropy),
             server,
             hosts,
@@ -195,7 +195,7 @@ impl Upkeep {
     }
 
     async fn look_at_authorities(&mut self, now: Timestamp) -> bool {
-        match KnownAuthorities::load_or_make(&*self.store, &self.key, &self.entropy, now).await {
+        match KnownAuthorities::load_or_make(&*self.store, &self.keys, &self.entropy, now).await {
             Ok(found) => {
                 let is_new = found.certificates() != self.authorities.certificates();
                 self.authorities = found;

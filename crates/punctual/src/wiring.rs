@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
-use punctual_app::{AccessToken, App, Parts, PeerKey, RootKeySource, Settings, Unlocked, VaultParts, WorkerProgram};
+use punctual_app::{App, ClusterKeys, Parts, RootKeySource, Settings, Unlocked, VaultParts, WorkerProgram};
 use punctual_blobs::{BlobError, Blobs, UrlKey};
 use punctual_core::schedule::recurrence::ZoneData;
 use punctual_core::shard::QuotasAtStart;
@@ -18,7 +18,6 @@ use punctual_exec::{Account, Binaries, Commands, Downloads, ProgramCache, Progra
 use punctual_peers::GrpcPeers;
 use punctual_sandbox::{Launcher, LauncherOptions, Protection};
 use punctual_server::{Network, Rest};
-use punctual_store::ClusterSecret;
 use punctual_store_sqlite::DataLoss;
 use punctual_worker::{HTTP_2, PlainHttp, Worker};
 use tokio::sync::oneshot;
@@ -94,13 +93,13 @@ pub(crate) async fn run_server(
     let root_keys = settings.root_key.clone().unwrap_or_else(|| RootKeyPlace::usual(&settings.data_dir));
     let root_keys: Arc<dyn RootKeySource> = Arc::new(root_keys);
     let entropy = root_key::entropy()?;
-    let Unlocked { cluster: secret, root_key: _, vault } =
+    let Unlocked { secrets, root_key: _, vault } =
         punctual_app::unlock(&*store, &*root_keys, &entropy).await.map_err(root_key::not_unlocked)?;
-    let key = PeerKey::new(secret);
-    let blobs = open_storage(&settings, secret)?;
+    let keys = ClusterKeys::open(&secrets);
+    let blobs = open_storage(&settings, keys.now().url_key())?;
     let config = engine_config(&settings, address, [numbers(), numbers()]);
     let server = config.server;
-    let tls = ServerSide::start(&settings, &store, &key, &entropy, server).await?;
+    let tls = ServerSide::start(&settings, &store, &keys, &entropy, server).await?;
     let network = Network {
         tls: tls.as_ref().map(|side| Arc::clone(&side.tls)),
         hosts: served_hosts(&settings).into(),
@@ -109,7 +108,7 @@ pub(crate) async fn run_server(
     if settings.database != Database::Embedded {
         address::check(&listener, server, &config.member.address, &*store, network.clone(), tls.as_ref()).await?;
     }
-    let token_file = access::keep_token(&settings.data_dir, &AccessToken::new(&key));
+    let token_file = access::keep_token(&settings.data_dir, keys.now().access_token());
     let engine = Engine::start(Arc::clone(&store), config).await.map_err(not_started)?;
     let app_settings = Settings {
         heartbeat: settings.heartbeat,
@@ -133,12 +132,12 @@ pub(crate) async fn run_server(
         clock: engine.clock(),
         random: numbers,
         peers: Arc::new(GrpcPeers::new(
-            key.clone(),
+            keys.clone(),
             engine.clock(),
             server,
             tls.as_ref().map(|side| side.peers.clone()),
         )),
-        key,
+        keys: keys.clone(),
         vault: VaultParts { key: vault, entropy, root_keys },
         blobs: blobs.clone(),
         settings: app_settings.clone(),
@@ -147,6 +146,9 @@ pub(crate) async fn run_server(
     // Whoever comes first with a key is not refused because nobody has looked yet.
     app.refresh_namespaces().await.context("cannot read namespaces")?;
     app.refresh_identities().await.context("cannot read keys and sessions")?;
+    // Since the engine started, the others wait for this server before they sign with another secret. It may have changed before.
+    app.refresh_cluster_secret().await.context("cannot read the stage of the cluster's secret")?;
+    let token_kept = access::keep_token_fresh(&settings.data_dir, &keys);
     let duties = punctual_duties::all(&punctual_duties::Context {
         app: app.clone(),
         store: Arc::clone(&store),
@@ -175,6 +177,7 @@ pub(crate) async fn run_server(
     };
     let router = punctual_server::router(app.clone(), rest, network.clone(), settings.grpc_streams_max);
     punctual_server::serve(router, listener, network, until).await;
+    token_kept.abort();
     if let Some(fresh) = fresh {
         fresh.abort();
     }
@@ -203,8 +206,7 @@ fn note_token(address: SocketAddr, token_file: &Path) -> Vec<Published> {
     addresses.into_iter().filter_map(|address| access::publish(address, token_file)).collect()
 }
 
-fn open_storage(settings: &ServerSettings, secret: ClusterSecret) -> anyhow::Result<Blobs> {
-    let urls = UrlKey::derive(&secret.0);
+fn open_storage(settings: &ServerSettings, urls: UrlKey) -> anyhow::Result<Blobs> {
     let opened = match &settings.storage {
         Storage::InDataDir => folder_storage(&settings.data_dir.join("storage"), urls)?,
         Storage::Folder(path) => folder_storage(path, urls)?,

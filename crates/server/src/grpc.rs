@@ -222,7 +222,8 @@ impl Speaker {
                                 return None;
                             }
                             let secrets = self.seen.secrets(&self.app, &batch).await;
-                            let mut messages = Messages::new(self.app.attempt_tokens(), &secrets);
+                            let tokens = self.app.attempt_tokens();
+                            let mut messages = Messages::new(&tokens, &secrets);
                             for outgoing in batch {
                                 messages.add(outgoing);
                             }

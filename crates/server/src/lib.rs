@@ -16,6 +16,7 @@ mod backfills;
 mod bodies;
 mod by_name;
 mod calendars;
+mod cluster_secret;
 mod conditions;
 mod connections;
 mod document;
@@ -177,6 +178,9 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(nodes::stats))
         .routes(routes!(authority::read))
         .routes(routes!(authority::rotate))
+        .routes(routes!(cluster_secret::read))
+        .routes(routes!(cluster_secret::rotate))
+        .routes(routes!(cluster_secret::retire))
         .routes(routes!(health::live))
         .routes(routes!(health::ready))
         .routes(routes!(health::problem))

@@ -1,5 +1,7 @@
-//! Every route and call against everybody who may send it. A route that is not in the table fails the test.
+//! Every route and call against everybody who may send it. A route or a call that is not in its table fails the test. Principals
+//! are made up here; the end-to-end tests `hostile_clients::every_route` send credentials that a server made.
 
+mod calls;
 mod tenants;
 #[path = "../../app/tests/world/mod.rs"]
 #[expect(dead_code, reason = "other tests use more of it")]
@@ -146,6 +148,9 @@ const TABLE: &[(&str, Needs)] = &[
     ("revoke_worker", right(Right::ManageWorkers)),
     ("get_authority", right(Right::ViewCluster)),
     ("rotate_authority", right(Right::ManageCluster)),
+    ("get_cluster_secret", right(Right::ViewCluster)),
+    ("rotate_cluster_secret", right(Right::ManageCluster)),
+    ("retire_cluster_secret", right(Right::ManageCluster)),
     ("list_servers", right(Right::ViewCluster)),
     ("get_server", right(Right::ViewCluster)),
     ("get_stats", right(Right::ViewCluster)),
@@ -158,9 +163,6 @@ const TABLE: &[(&str, Needs)] = &[
     ("get_problem", Open),
     ("get_openapi", Anybody),
 ];
-
-/// The calls of the worker protocol. Those of the peer protocol ask for a proof of the cluster's secret.
-const CALLS: [&str; 4] = ["Work", "Heartbeat", "Download", "Admit"];
 
 struct Operation {
     id: String,
@@ -334,32 +336,6 @@ async fn namespace_of(world: &World, name: &str) -> Namespace {
 }
 
 const TENANT: &str = "team-a";
-
-#[tokio::test]
-async fn calls_of_workers_are_closed_to_everybody_who_is_none() {
-    let world = World::new().await;
-    let router = router(&world);
-    let status = async |sender: &Sender, call: &str| {
-        let mut request = request(sender, "POST", &format!("/punctual.worker.v1.Worker/{call}"), None);
-        request.headers_mut().insert(header::CONTENT_TYPE, "application/grpc".parse().expect("ASCII"));
-        // One empty message.
-        *request.body_mut() = Body::from(vec![0; 5]);
-        let response = send(&router, request).await;
-        let status = response.headers().get("grpc-status").and_then(|status| status.to_str().ok());
-        status.map(str::to_owned)
-    };
-    let only = Rights::of(&[Right::ServeJobs]);
-    for call in CALLS {
-        for sender in [Sender::Nobody, Sender::Malformed] {
-            assert_eq!(status(&sender, call).await.as_deref(), Some("16"), "{call} by {sender:?}");
-        }
-        let others = Rights::all().without(only);
-        for rights in [others, Role::Developer.rights()] {
-            assert_eq!(status(&with_rights(rights), call).await.as_deref(), Some("7"), "{call}");
-        }
-        assert_ne!(status(&with_rights(only), call).await.as_deref(), Some("7"), "{call} by a worker");
-    }
-}
 
 #[tokio::test]
 async fn what_reaches_beyond_the_sandbox_takes_a_right_of_its_own() {

@@ -34,7 +34,7 @@ impl Authorities for PostgresStore {
     }
 }
 
-fn read_authority(row: &Row) -> Read<AuthorityRow> {
+pub(crate) fn read_authority(row: &Row) -> Read<AuthorityRow> {
     Ok(AuthorityRow {
         generation: codec::value::<i32>(row, 0)? as u32,
         certificate: codec::value(row, 1)?,

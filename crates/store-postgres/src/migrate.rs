@@ -46,6 +46,7 @@ const MIGRATIONS: &[Migration] = punctual_store::migrations![
     "0026_workflows",
     "0027_quotas",
     "0028_running_places",
+    "0029_cluster_secret",
 ];
 
 /// Every migration that the program or the database knows, in order. Changes nothing.

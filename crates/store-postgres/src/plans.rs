@@ -11,7 +11,7 @@ use crate::link::Origin;
 use crate::{Options, PostgresStore};
 
 /// Small tables are read through, and so are jobs of the default namespace, up to a limit, and what the catalogue says.
-const SCANS: [&str; 17] = [
+const SCANS: [&str; 19] = [
     "count_jobs_of_default",
     "acquire_shards",
     "take_shards",
@@ -29,6 +29,8 @@ const SCANS: [&str; 17] = [
     "prune_identity_keys",
     "prune_identity_sessions",
     "prune_identity_users",
+    "forget_cluster_secret_servers",
+    "sealed_key_changes",
 ];
 /// A bounded number of rows is put in order.
 const SORTS: [&str; 11] = [
@@ -45,9 +47,10 @@ const SORTS: [&str; 11] = [
     "schedules_with_calendars",
 ];
 /// Run without the settings that make plans stay; they set their own.
-const MAINTENANCE: [&str; 30] = [
+const MAINTENANCE: [&str; 31] = [
     "prunable_jobs_of_namespace",
     "prunable_early_jobs_of_namespace",
+    "sealed_key_changes",
     "prune_workers",
     "prune_namespaces",
     "partitions",
@@ -218,6 +221,8 @@ async fn check_all(conn: &Conn, maintenance: &Conn, when: &str) {
         ("calendar_users", "calendar_use_name on calendar_use"),
         ("forget_calendars", "calendar_use_schedule on calendar_use"),
         ("sealed_keys", "sealed_key_pkey on sealed_key"),
+        ("cluster_secret_servers", "cluster_secret_server_pkey on cluster_secret_server"),
+        ("reseal_authority", "authority_pkey on authority"),
         ("secrets", "secret_pkey on secret"),
         ("secrets_by_name", "secret_pkey on secret"),
         ("tasks_with_secret", "secret_use_pkey on secret_use"),

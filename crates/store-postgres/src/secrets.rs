@@ -9,6 +9,7 @@ use punctual_store::{
     StoreError, TASK_USE_STEP,
 };
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use crate::codec::{self, Read, Uuid, namespace_number, rows_max};
 use crate::connection::Conn;
@@ -64,6 +65,24 @@ impl Secrets for PostgresStore {
         let removed = conn.execute(sql!("drop_sealed_key"), &[&codec::text(label)]).await?;
         conn.done();
         Ok(removed == 1)
+    }
+
+    async fn scrub_sealed_keys(&self, done: Option<u64>) -> Result<u64> {
+        self.open()?;
+        let conn = self.shared.maintenance.take().await?;
+        let row = conn.query_opt(sql!("sealed_key_changes"), &[]).await?;
+        let changes = row.map(|row| codec::value::<i64>(&row, 0)).transpose()?.unwrap_or(0).unsigned_abs();
+        if done != Some(changes) {
+            // Nobody waits long for this lock: the table is small, and the keys are read at starts and rotations alone.
+            conn.run("SET lock_timeout = '1s'").await?;
+            // Without FULL, a row that was the last of its page stays there. Not in a transaction. A role that does not own
+            // the table gets a warning, and nothing happens.
+            let scrubbed = conn.run("VACUUM (FULL) sealed_key").await;
+            conn.run("RESET lock_timeout").await?;
+            scrubbed?;
+        }
+        conn.done();
+        Ok(changes)
     }
 
     async fn put_secret(&self, row: SecretRow) -> Result<SecretChange> {
@@ -134,11 +153,10 @@ impl Secrets for PostgresStore {
 
 /// In a transaction, as everything here that writes; to be rolled back if it fails.
 async fn keep(conn: &Conn, key: &SealedKey) -> Done<SealedKey> {
-    let SealedKey { label, root_key, sealed } = key;
-    let label = codec::text(label);
+    let label = codec::text(&key.label);
     conn.run("BEGIN").await?;
     conn.query(sql!("lock_count"), &[&"secrets"]).await?;
-    conn.execute(sql!("keep_sealed_key"), &[&label, &&root_key.0[..], &&sealed[..]]).await?;
+    insert_sealed_key(conn, key).await?;
     if label == CLUSTER_SECRET {
         conn.execute(sql!("forget_plain_secret"), &[]).await?;
     }
@@ -147,6 +165,13 @@ async fn keep(conn: &Conn, key: &SealedKey) -> Done<SealedKey> {
     let kept = kept.ok_or_else(|| Trouble::inconsistent("a key that was stored is not there"))?;
     conn.run("COMMIT").await?;
     Ok(kept)
+}
+
+/// False if there is one with its label.
+pub(crate) async fn insert_sealed_key(conn: &Conn, key: &SealedKey) -> Done<bool> {
+    let SealedKey { label, root_key, sealed } = key;
+    let row: [&(dyn ToSql + Sync); 3] = [&codec::text(label), &&root_key.0[..], &&sealed[..]];
+    Ok(conn.execute(sql!("keep_sealed_key"), &row).await? == 1)
 }
 
 /// To be rolled back unless it is true.
@@ -214,7 +239,7 @@ pub(crate) async fn exchange_uses(conn: &Conn, task: &Task) -> Done<()> {
     keep_uses(conn, task).await
 }
 
-fn read_key(row: &Row) -> Read<SealedKey> {
+pub(crate) fn read_key(row: &Row) -> Read<SealedKey> {
     let root_key: &[u8] = codec::value(row, 1)?;
     let root_key = root_key.try_into().map_err(|_| codec::unreadable(row, 1, "not the id of a root key"))?;
     Ok(SealedKey { label: codec::value(row, 0)?, root_key: RootKeyId(root_key), sealed: codec::value(row, 2)? })

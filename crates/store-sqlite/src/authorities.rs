@@ -3,19 +3,15 @@
 use async_trait::async_trait;
 use punctual_core::Timestamp;
 use punctual_store::{Authorities, AuthorityRow, Result};
-use rusqlite::{Row, params};
+use rusqlite::{Connection, Row, params};
 
+use crate::writer::Failure;
 use crate::{SqliteStore, codec, sql};
 
 #[async_trait]
 impl Authorities for SqliteStore {
     async fn authorities(&self) -> Result<Vec<AuthorityRow>> {
-        let read = |conn: &rusqlite::Connection| {
-            let mut statement = conn.prepare_cached(sql!("authorities"))?;
-            let rows = statement.query_map([], read_authority)?.collect::<rusqlite::Result<Vec<_>>>()?;
-            Ok(rows)
-        };
-        self.shared.people_reads.read(read).await
+        self.shared.people_reads.read(all_authorities).await
     }
 
     async fn add_authority(&self, row: AuthorityRow, retire_others: Timestamp) -> Result<bool> {
@@ -35,6 +31,11 @@ impl Authorities for SqliteStore {
         })
         .await
     }
+}
+
+pub(crate) fn all_authorities(conn: &Connection) -> std::result::Result<Vec<AuthorityRow>, Failure> {
+    let mut statement = conn.prepare_cached(sql!("authorities"))?;
+    Ok(statement.query_map([], read_authority)?.collect::<rusqlite::Result<_>>()?)
 }
 
 fn read_authority(row: &Row<'_>) -> rusqlite::Result<AuthorityRow> {

@@ -13,6 +13,7 @@ mod audit;
 mod authorities;
 mod backfills;
 mod check;
+mod cluster_secret;
 mod codec;
 mod commits;
 mod connection;

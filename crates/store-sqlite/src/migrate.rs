@@ -38,6 +38,7 @@ pub(crate) const MIGRATIONS: &[Migration] = punctual_store::migrations![
     "0027_workflows",
     "0028_quotas",
     "0029_running_places",
+    "0030_cluster_secret",
 ];
 
 /// Why the schema could not be brought up to date.

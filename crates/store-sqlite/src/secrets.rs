@@ -39,7 +39,12 @@ impl Secrets for SqliteStore {
 
     async fn drop_sealed_key(&self, label: &str) -> Result<bool> {
         let label = label.to_owned();
-        self.write(1, move |db| Ok(db.conn.prepare_cached(sql!("drop_sealed_key"))?.execute([label])? > 0)).await
+        self.write(1, move |db| overwriting(&db.conn, |conn| drop_key(conn, &label))).await
+    }
+
+    /// Places of keys are overwritten in the transaction that drops them.
+    async fn scrub_sealed_keys(&self, done: Option<u64>) -> Result<u64> {
+        Ok(done.unwrap_or_default())
     }
 
     async fn put_secret(&self, row: SecretRow) -> Result<SecretChange> {
@@ -103,21 +108,36 @@ impl Secrets for SqliteStore {
     }
 }
 
+/// The places of rows that are removed meanwhile are overwritten, instead of being free for something else some day.
+pub(crate) fn overwriting<T>(conn: &Connection, change: impl FnOnce(&Connection) -> Done<T>) -> Done<T> {
+    conn.pragma_update(None, "secure_delete", true)?;
+    let changed = change(conn);
+    conn.pragma_update(None, "secure_delete", false)?;
+    changed
+}
+
+pub(crate) fn drop_key(conn: &Connection, label: &str) -> Done<bool> {
+    Ok(conn.prepare_cached(sql!("drop_sealed_key"))?.execute([label])? > 0)
+}
+
 fn sealed_keys(conn: &Connection) -> Done<Vec<SealedKey>> {
     let mut statement = conn.prepare_cached(sql!("sealed_keys"))?;
     let keys = statement.query_map([], read_key)?;
     Ok(keys.collect::<rusqlite::Result<_>>()?)
 }
 
-fn keep(conn: &Connection, key: &SealedKey) -> Done<SealedKey> {
+/// Unless there is one with its label.
+pub(crate) fn insert_sealed_key(conn: &Connection, key: &SealedKey) -> Done<()> {
     let SealedKey { label, root_key, sealed } = key;
     conn.prepare_cached(sql!("keep_sealed_key"))?.execute(params![label, root_key.0, sealed])?;
+    Ok(())
+}
+
+fn keep(conn: &Connection, key: &SealedKey) -> Done<SealedKey> {
+    let label = &key.label;
+    insert_sealed_key(conn, key)?;
     if label == CLUSTER_SECRET {
-        // The place that it had is overwritten, instead of being free for something else some day.
-        conn.pragma_update(None, "secure_delete", true)?;
-        let forgotten = conn.prepare_cached(sql!("forget_plain_secret"))?.execute([]);
-        conn.pragma_update(None, "secure_delete", false)?;
-        forgotten?;
+        overwriting(conn, |conn| Ok(conn.prepare_cached(sql!("forget_plain_secret"))?.execute([])?))?;
     }
     Ok(conn.prepare_cached(sql!("sealed_key"))?.query_row([label], read_key)?)
 }
@@ -130,11 +150,13 @@ fn rewrap(conn: &Connection, former: RootKeyId, keys: &[SealedKey]) -> Done<bool
     if !is_as_known || !stored.iter().map(|key| key.label.as_str()).eq(labels) {
         return Ok(false);
     }
-    let mut statement = conn.prepare_cached(sql!("rewrap_key"))?;
-    for SealedKey { label, root_key, sealed } in keys {
-        statement.execute(params![label, former.0, root_key.0, sealed])?;
-    }
-    Ok(true)
+    overwriting(conn, |conn| {
+        let mut statement = conn.prepare_cached(sql!("rewrap_key"))?;
+        for SealedKey { label, root_key, sealed } in keys {
+            statement.execute(params![label, former.0, root_key.0, sealed])?;
+        }
+        Ok(true)
+    })
 }
 
 fn put(conn: &Connection, row: &SecretRow) -> Done<SecretChange> {
@@ -178,7 +200,7 @@ pub(crate) fn exchange_uses(conn: &Connection, task: &Task) -> Done<()> {
     keep_uses(conn, task)
 }
 
-fn read_key(row: &Row<'_>) -> rusqlite::Result<SealedKey> {
+pub(crate) fn read_key(row: &Row<'_>) -> rusqlite::Result<SealedKey> {
     Ok(SealedKey { label: row.get(0)?, root_key: RootKeyId(row.get(1)?), sealed: row.get(2)? })
 }
 

@@ -9,12 +9,13 @@ use rusqlite::Connection;
 /// the objects that are to be deleted, calendars, rules, namespaces, authorities, keys, people, sessions and those backfills that are running. One reads
 /// through the names of schedules, where that is the quickest way, and one through an index up to its limit. What is counted up to a
 /// limit is a subquery, which is read through.
-const SCANS: [&str; 38] = [
+const SCANS: [&str; 39] = [
     "running_servers",
     "running_places",
     "drop_running_places",
     "count_jobs_of_default",
     "count_jobs_of_namespace",
+    "cluster_secret_servers",
     "namespaces",
     "count_namespaces",
     "count_rules",

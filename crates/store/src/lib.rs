@@ -10,6 +10,7 @@ mod artifacts;
 mod audit;
 mod authorities;
 mod backfills;
+mod cluster_secret;
 pub mod codes;
 pub mod columns;
 mod enrolments;
@@ -47,6 +48,9 @@ pub use authorities::{Authorities, AuthorityRow};
 pub use backfills::{
     BACKFILLS_MAX, BACKFILLS_OF_ALL_MAX, BackfillProgress, BackfillRow, BackfillRun, BackfillState, BackfillStep,
     Backfilled, Backfills, Stepped,
+};
+pub use cluster_secret::{
+    ClusterSecretState, ClusterSecrets, Confirmation, NEXT_CLUSTER_SECRET, ResealedAuthority, SecretStage,
 };
 pub use enrolments::{
     ENDED_KEPT_FOR, ENDED_REMOVED_MAX, ENROLMENTS_MAX, Enrolment, EnrolmentChanges, Enrolments, JOIN_TOKENS_MAX,
@@ -117,6 +121,7 @@ pub trait Store:
     + Audit
     + Authorities
     + Secrets
+    + ClusterSecrets
     + SeenWorkers
     + Enrolments
     + Transitions

@@ -81,6 +81,11 @@ pub trait Secrets: Send + Sync + 'static {
     /// Removes a sealed key. False if it was not there. Not for the cluster's secret, which everything hangs on.
     async fn drop_sealed_key(&self, label: &str) -> Result<bool>;
 
+    /// Removes what sealed keys that were dropped or sealed anew have left in the files of the database, where the store can.
+    /// Does nothing if that was done and no sealed key has changed since `done`, which is the answer of an earlier call. A crash
+    /// before or after it means nothing; it may be repeated.
+    async fn scrub_sealed_keys(&self, done: Option<u64>) -> Result<u64>;
+
     /// Stores a secret whose revision is the one after the stored one, or 1 of a new one. Of a new one `changed` is who
     /// created it.
     async fn put_secret(&self, row: SecretRow) -> Result<SecretChange>;

@@ -10,7 +10,7 @@ use punctual_core::{AttemptNo, JobId, Timestamp, WorkerId};
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
 
-use crate::PeerKey;
+use crate::peer_key::PeerKey;
 
 /// `{"alg":"EdDSA","typ":"JWT"}`.
 const HEADER: &str = "eyJhbGciOiJFZERTQSIsInR5cCI6IkpXVCJ9";

@@ -1,13 +1,15 @@
 //! Lines in a chain of hashes, and the signature of its head.
 
 use punctual_api::AuditLine;
+use punctual_core::access::Rights;
 use punctual_core::{Timestamp, hex};
 use punctual_store::{AuditPlace, AuditRow};
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use sha2::{Digest, Sha256};
 
 use super::AuditEvent;
-use crate::PeerKey;
+use crate::peer_key::PeerKey;
+use crate::principal::{Principal, PrincipalKind};
 
 /// SHA-256 of the hash before a line and of the line.
 pub(super) fn hash(before: [u8; 32], line: &str) -> [u8; 32] {
@@ -44,6 +46,9 @@ fn line(seq: u64, at: Timestamp, event: &AuditEvent) -> AuditLine {
     }
 }
 
+/// The action of a line about the next key.
+const SUCCESSION: &str = "rotate_audit_key";
+
 const HASH_FIELD: &str = r#","hash":""#;
 
 /// A line as it is exported: its own bytes, and its hash as the last field.
@@ -60,10 +65,10 @@ pub(super) fn imported(text: &str) -> Option<(String, [u8; 32])> {
 }
 
 /// Signs heads with a key that is derived from the cluster's secret.
-pub(super) struct Signer(Ed25519KeyPair);
+pub(crate) struct Signer(Ed25519KeyPair);
 
 impl Signer {
-    pub(super) fn new(key: &PeerKey) -> Self {
+    pub(crate) fn new(key: &PeerKey) -> Self {
         let seed = key.derive(b"audit signature");
         Self(Ed25519KeyPair::from_seed_unchecked(&seed).expect("a seed has 32 bytes"))
     }
@@ -72,13 +77,43 @@ impl Signer {
         self.0.sign(&message(head)).as_ref().to_vec()
     }
 
-    pub(super) fn public_key(&self) -> &[u8] {
+    pub(crate) fn public_key(&self) -> &[u8] {
         self.0.public_key().as_ref()
+    }
+
+    pub(crate) fn has_signed(&self, head: AuditPlace, signature: &[u8]) -> bool {
+        is_signed(head, signature, self.public_key())
+    }
+
+    /// The line by which this key vouches for the one that follows it.
+    pub(crate) fn succession(&self, next: &Self) -> AuditEvent {
+        let signature = self.0.sign(&succession_message(next.public_key()));
+        let former = format!("{} {}", hex::encode(self.public_key()), hex::encode(signature.as_ref()));
+        let by = Principal::new(PrincipalKind::Server, "server", Rights::NONE);
+        let event = AuditEvent::new(&by, SUCCESSION, AuditEvent::DONE);
+        event.object(Some(&hex::encode(next.public_key()))).before(Some(&former))
     }
 }
 
 pub(super) fn is_signed(head: AuditPlace, signature: &[u8], public_key: &[u8]) -> bool {
     UnparsedPublicKey::new(&ED25519, public_key).verify(&message(head), signature).is_ok()
+}
+
+/// The former key and the next one, if a line says that one follows the other and the former has signed that. Whoever writes to
+/// the database alone cannot make such a line.
+pub(super) fn succession(line: &AuditLine) -> Option<([u8; 32], [u8; 32])> {
+    if line.action != SUCCESSION {
+        return None;
+    }
+    let next = hex::decode::<32>(line.object.as_deref()?)?;
+    let (former, signature) = line.before.as_deref()?.split_once(' ')?;
+    let (former, signature) = (hex::decode::<32>(former)?, hex::decode::<64>(signature)?);
+    let vouched = UnparsedPublicKey::new(&ED25519, &former).verify(&succession_message(&next), &signature);
+    vouched.ok().map(|()| (former, next))
+}
+
+fn succession_message(next: &[u8]) -> Vec<u8> {
+    [b"punctual audit key 1\n", next].concat()
 }
 
 fn message(head: AuditPlace) -> Vec<u8> {

@@ -22,8 +22,8 @@ use tokio::sync::oneshot;
 pub use event::AuditEvent;
 pub use verify::{AuditFault, AuditVerified, AuditVerifier};
 
-use crate::{App, AppError, PeerKey, Result};
-use chain::Signer;
+use crate::{App, AppError, Result};
+pub(crate) use chain::Signer;
 use refusals::Refusals;
 
 /// Lines that wait to be written. As many requests as are worked on at a time, and room for duties.
@@ -41,7 +41,6 @@ pub(crate) struct AuditLog {
     /// Whoever holds it writes. `None`: the head is to be read.
     head: tokio::sync::Mutex<Option<AuditPlace>>,
     refusals: Refusals,
-    signer: Signer,
 }
 
 struct Pending {
@@ -51,13 +50,8 @@ struct Pending {
 }
 
 impl AuditLog {
-    pub(crate) fn new(key: &PeerKey) -> Self {
-        Self {
-            pending: Mutex::default(),
-            head: tokio::sync::Mutex::default(),
-            refusals: Refusals::default(),
-            signer: Signer::new(key),
-        }
+    pub(crate) fn new() -> Self {
+        Self { pending: Mutex::default(), head: tokio::sync::Mutex::default(), refusals: Refusals::default() }
     }
 }
 
@@ -129,7 +123,7 @@ impl App {
                     let rows = chain::rows(after, events);
                     let last = rows.last().map_or(after, punctual_store::AuditRow::place);
                     tried.push(last);
-                    let signature = self.0.audit.signer.sign(last);
+                    let signature = self.0.keys.now().signing.audit.sign(last);
                     self.0.store.append_audit(AuditBatch { after, rows, signature }).await
                 }
                 Err(error) => Err(error),

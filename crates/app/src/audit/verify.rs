@@ -4,7 +4,7 @@ use punctual_api::{AuditHead, AuditLine};
 use punctual_core::hex;
 use punctual_store::AuditPlace;
 
-use super::chain::{hash, imported, is_signed};
+use super::chain::{hash, imported, is_signed, succession};
 use super::trim;
 
 /// What is wrong with an audit log.
@@ -43,6 +43,8 @@ pub struct AuditVerifier {
     place: AuditPlace,
     lines: u64,
     is_base_on_record: bool,
+    /// Keys of which the former has vouched for the latter.
+    successions: Vec<([u8; 32], [u8; 32])>,
 }
 
 impl AuditVerifier {
@@ -55,7 +57,7 @@ impl AuditVerifier {
         if base.seq == 0 && base != AuditPlace::default() {
             return Err(AuditFault::Base(0));
         }
-        Ok(Self { base, place: base, lines: 0, is_base_on_record: base.seq == 0 })
+        Ok(Self { base, place: base, lines: 0, is_base_on_record: base.seq == 0, successions: Vec::new() })
     }
 
     pub fn line(&mut self, text: &str) -> Result<(), AuditFault> {
@@ -70,6 +72,7 @@ impl AuditVerifier {
             return Err(AuditFault::Changed(expected));
         }
         self.is_base_on_record |= trim::noted(&read) == Some(self.base);
+        self.successions.extend(succession(&read));
         self.place = AuditPlace { seq: expected, hash: found };
         self.lines += 1;
         Ok(())
@@ -80,14 +83,28 @@ impl AuditVerifier {
         self.place.seq
     }
 
-    /// `key` is the public key that was noted before, if somebody did. Without it, whoever has the cluster's secret, or
-    /// signed everything anew with another, is not found out.
+    /// Whether the key of the head is `key`, or the lines lead from `key` to it.
+    fn leads_to_head(&self, key: &str, head: &AuditHead) -> bool {
+        if key.eq_ignore_ascii_case(&head.public_key) {
+            return true;
+        }
+        let Some(mut key) = hex::decode::<32>(&key.to_ascii_lowercase()) else { return false };
+        for (former, next) in &self.successions {
+            if *former == key {
+                key = *next;
+            }
+        }
+        hex::encode(key) == head.public_key
+    }
+
+    /// `key` is the public key that was noted before, if somebody did; it may have been replaced since. Without it, whoever has
+    /// the cluster's secret, or signed everything anew with another, is not found out.
     pub fn finish(self, head: &AuditHead, key: Option<&str>) -> Result<AuditVerified, AuditFault> {
         let is_head = head.seq == self.place.seq && head.hash == hex::encode(self.place.hash);
         if !is_head {
             return Err(AuditFault::Head(self.place.seq));
         }
-        if key.is_some_and(|key| !key.eq_ignore_ascii_case(&head.public_key)) {
+        if key.is_some_and(|key| !self.leads_to_head(key, head)) {
             return Err(AuditFault::Key);
         }
         let (signature, public_key) = (hex::decode::<64>(&head.signature), hex::decode::<32>(&head.public_key));
@@ -114,7 +131,7 @@ mod tests {
     use super::super::AuditEvent;
     use super::super::chain::{Signer, exported, rows};
     use super::*;
-    use crate::PeerKey;
+    use crate::peer_key::PeerKey;
 
     fn signer(secret: u8) -> Signer {
         Signer::new(&PeerKey::new(ClusterSecret([secret; 32])))
@@ -184,6 +201,35 @@ mod tests {
         let forged = AuditHead { signature, public_key: hex::encode(other.public_key()), ..forged };
         assert!(verify(shorter, &forged, None).is_ok(), "nobody noted the key");
         assert_eq!(verify(shorter, &forged, Some(&head.public_key)), Err(AuditFault::Key));
+    }
+
+    #[test]
+    fn a_key_that_was_replaced_leads_to_the_one_that_follows_it() {
+        let events = [signer(1).succession(&signer(2)), signer(2).succession(&signer(3))];
+        let log = |events: &[AuditEvent], last: u8| {
+            let events: Vec<_> = events.iter().map(|event| (Timestamp::EPOCH, event)).collect();
+            let rows = rows(AuditPlace::default(), &events);
+            let place = rows.last().expect("one").place();
+            let head = AuditHead {
+                base_seq: 0,
+                base_hash: hex::encode([0; 32]),
+                seq: place.seq,
+                hash: hex::encode(place.hash),
+                signature: hex::encode(signer(last).sign(place)),
+                public_key: hex::encode(signer(last).public_key()),
+            };
+            (rows.iter().map(exported).collect::<Vec<_>>(), head)
+        };
+        let key = |secret: u8| hex::encode(signer(secret).public_key());
+        let (lines, head) = log(&events, 3);
+        for noted in [1, 2, 3] {
+            assert!(verify(&lines, &head, Some(&key(noted))).is_ok(), "{noted}");
+        }
+        assert_eq!(verify(&lines, &head, Some(&key(4))), Err(AuditFault::Key));
+        // Somebody who writes to the database names a key of their own as the next one.
+        let forged = signer(9).succession(&signer(4)).before(events[0].before.as_deref());
+        let (lines, head) = log(&[forged], 4);
+        assert_eq!(verify(&lines, &head, Some(&key(1))), Err(AuditFault::Key));
     }
 
     #[test]

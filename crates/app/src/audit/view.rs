@@ -119,13 +119,17 @@ impl App {
     }
 
     fn audit_head(&self, ends: AuditEnds) -> AuditHead {
+        let keys = self.0.keys.now();
+        // While the secret is rotated, the last line may have been written by a server that signs with the other.
+        let signer = keys.accepted().map(|keys| &keys.audit).find(|key| key.has_signed(ends.head, &ends.signature));
+        let signer = signer.unwrap_or(&keys.signing.audit);
         AuditHead {
             base_seq: ends.base.seq,
             base_hash: hex::encode(ends.base.hash),
             seq: ends.head.seq,
             hash: hex::encode(ends.head.hash),
             signature: hex::encode(ends.signature),
-            public_key: hex::encode(self.0.audit.signer.public_key()),
+            public_key: hex::encode(signer.public_key()),
         }
     }
 }

@@ -7,16 +7,17 @@
 use std::sync::Arc;
 
 use punctual_api::{AuthorityList, AuthorityView, ErrorKind, RotateAuthority};
-use punctual_core::{Span, Timestamp, hex};
+use punctual_core::{Span, Timestamp};
 use punctual_pki::{
     Authority, CertificateDer, CertificateFacts, ClusterName, Fingerprint, PkiError, SecretKey, to_pem,
 };
 use punctual_store::{AuthorityRow, Store};
 
+use crate::cluster_keys::{ClusterKeys, KeySet};
 use crate::principal::By;
 use crate::principal::permission::ManageCluster;
-use crate::sealing::{DataKey, Entropy, NoRandomness};
-use crate::{App, AppError, Checked, PeerKey, Result};
+use crate::sealing::{Entropy, NoRandomness};
+use crate::{App, AppError, Checked, Result};
 
 /// How long servers may take to learn of a new authority; they look every few seconds. Until then it issues nothing.
 pub const AUTHORITY_SETTLES: Span = Span::from_secs(60);
@@ -43,12 +44,6 @@ pub enum AuthorityError {
     NoRandomness(#[from] NoRandomness),
 }
 
-/// What a cluster is called in certificates.
-pub fn cluster_name(key: &PeerKey) -> ClusterName {
-    let digits = hex::encode(&key.derive(b"cluster name")[..8]);
-    ClusterName::new(digits).expect("hexadecimal digits are a name")
-}
-
 /// The authorities of the cluster that count at one moment.
 #[derive(Debug, Clone)]
 pub struct KnownAuthorities {
@@ -68,26 +63,27 @@ impl KnownAuthorities {
     /// Those of the store; the first server of a cluster makes one.
     pub async fn load_or_make(
         store: &dyn Store,
-        key: &PeerKey,
+        keys: &ClusterKeys,
         entropy: &Entropy,
         now: Timestamp,
     ) -> std::result::Result<Self, AuthorityError> {
         let mut rows = store.authorities().await?;
         if rows.is_empty() {
-            let first = make(key, 1, entropy, now)?;
+            let first = make(keys, 1, entropy, now)?;
             // Another server may have been first; its authority is everyone's.
             store.add_authority(first, now).await?;
             rows = store.authorities().await?;
         }
-        Self::open(rows, key, now)
+        Self::open(rows, &keys.now(), now)
     }
 
-    fn open(rows: Vec<AuthorityRow>, key: &PeerKey, now: Timestamp) -> std::result::Result<Self, AuthorityError> {
-        let cluster = cluster_name(key);
+    fn open(rows: Vec<AuthorityRow>, keys: &KeySet, now: Timestamp) -> std::result::Result<Self, AuthorityError> {
+        let cluster = keys.cluster().clone();
         let mut trusted = Vec::new();
         for row in rows.into_iter().filter(|row| is_trusted(row, now)) {
             let AuthorityRow { generation, certificate, sealed_key, created_at, retired_at } = row;
-            let secret = sealing_key(key).open(&sealed_key, &place(generation));
+            let place = sealing_place(generation);
+            let secret = keys.accepted().find_map(|keys| keys.authority.open(&sealed_key, &place));
             let secret = SecretKey::from_pkcs8(secret.ok_or(AuthorityError::Sealed(generation))?.to_vec());
             let authority = Authority::open(cluster.clone(), generation, CertificateDer::from(certificate), &secret)
                 .map_err(|source| AuthorityError::Unusable { generation, source })?;
@@ -132,26 +128,24 @@ fn is_trusted(row: &AuthorityRow, now: Timestamp) -> bool {
     row.retired_at.is_none_or(|retired| now < retired + RETIRED_GRACE)
 }
 
-fn sealing_key(key: &PeerKey) -> DataKey {
-    DataKey::new(key.derive(b"authority key"))
-}
-
-fn place(generation: u32) -> Vec<u8> {
+/// What the key of an authority is bound to.
+pub(crate) fn sealing_place(generation: u32) -> Vec<u8> {
     format!("authority {generation}").into_bytes()
 }
 
 fn make(
-    key: &PeerKey,
+    keys: &ClusterKeys,
     generation: u32,
     entropy: &Entropy,
     now: Timestamp,
 ) -> std::result::Result<AuthorityRow, AuthorityError> {
-    let authority = Authority::make(cluster_name(key), generation, now)
+    let keys = keys.now();
+    let authority = Authority::make(keys.cluster().clone(), generation, now)
         .map_err(|source| AuthorityError::Unusable { generation, source })?;
     Ok(AuthorityRow {
         generation,
         certificate: authority.certificate().to_vec(),
-        sealed_key: sealing_key(key).seal(authority.secret().as_pkcs8(), &place(generation), entropy)?,
+        sealed_key: keys.signing.authority.seal(authority.secret().as_pkcs8(), &sealing_place(generation), entropy)?,
         created_at: now,
         retired_at: None,
     })
@@ -170,7 +164,7 @@ impl App {
             )
             .hint("start the servers with `--tls cluster`; see docs/tls.md"));
         }
-        Ok(AuthorityList { cluster: cluster_name(&self.0.key).to_string(), authorities })
+        Ok(AuthorityList { cluster: self.0.keys.now().cluster().to_string(), authorities })
     }
 
     /// Makes the next authority. The former ones are trusted for `overlap` more.
@@ -183,7 +177,7 @@ impl App {
             return Err(AppError::new(ErrorKind::AuthorityRotating, detail).hint("wait until one of them is retired"));
         }
         let generation = known.authorities.iter().map(|view| view.generation).max().unwrap_or_default() + 1;
-        let row = make(&self.0.key, generation, self.0.vault.entropy(), now).map_err(|error| match error {
+        let row = make(&self.0.keys, generation, self.0.vault.entropy(), now).map_err(|error| match error {
             AuthorityError::NoRandomness(error) => error.into(),
             error => AppError::new(ErrorKind::Internal, "the authority cannot be made").because(error),
         })?;
@@ -233,8 +227,8 @@ mod tests {
 
     use super::*;
 
-    fn key() -> PeerKey {
-        PeerKey::new(ClusterSecret([7; 32]))
+    fn key() -> ClusterKeys {
+        ClusterKeys::new(ClusterSecret([7; 32]))
     }
 
     fn entropy() -> Entropy {
@@ -267,7 +261,7 @@ mod tests {
     async fn the_key_of_another_cluster_opens_nothing() {
         let store = ModelStore::new(4, at(0));
         KnownAuthorities::load_or_make(&store, &key(), &entropy(), at(0)).await.unwrap();
-        let other = PeerKey::new(ClusterSecret([8; 32]));
+        let other = ClusterKeys::new(ClusterSecret([8; 32]));
         let refused = KnownAuthorities::load_or_make(&store, &other, &entropy(), at(0)).await;
         assert!(matches!(refused, Err(AuthorityError::Sealed(1))));
     }

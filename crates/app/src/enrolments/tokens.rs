@@ -200,7 +200,7 @@ impl App {
             return Err(error.hint("start the servers with `--tls cluster`; workers on the same machine need no token"));
         }
         let entropy = self.0.vault.entropy();
-        KnownAuthorities::load_or_make(&*self.0.store, &self.0.key, entropy, now).await.map_err(|error| {
+        KnownAuthorities::load_or_make(&*self.0.store, &self.0.keys, entropy, now).await.map_err(|error| {
             AppError::new(ErrorKind::Internal, "the authority of the cluster cannot be used").because(error)
         })
     }

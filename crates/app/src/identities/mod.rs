@@ -28,6 +28,7 @@ use subtle::ConstantTimeEq;
 
 use self::credential::{Credential, CredentialKind, Malformed};
 use self::login_limits::LoginLimits;
+pub(crate) use self::openid::TicketKey;
 pub use self::openid::{BegunLogin, DevicePolled, FinishedLogin, GroupRules, OpenIdParts};
 use self::passwords::Passwords;
 use self::snapshot::{Key, Session, Snapshot};

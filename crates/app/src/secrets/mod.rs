@@ -21,6 +21,7 @@ use crate::{App, AppError, Checked, Result, parameters};
 
 pub use deliver::AttemptSecrets;
 pub(crate) use references::plain_credentials;
+pub(crate) use rotate::not_opened;
 pub(crate) use vault::Vault;
 pub use vault::VaultParts;
 

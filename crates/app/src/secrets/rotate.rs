@@ -16,7 +16,7 @@ fn refused<T>(detail: String, hint: &str) -> Result<T> {
     Err(AppError::new(ErrorKind::RootKeyRefused, detail).hint(hint.to_owned()))
 }
 
-fn not_opened(error: UnlockError) -> AppError {
+pub(crate) fn not_opened(error: UnlockError) -> AppError {
     match error {
         UnlockError::Store(error) => error.into(),
         UnlockError::NoRandomness(error) => error.into(),

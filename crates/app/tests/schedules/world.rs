@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use punctual_api::{ScheduleRequest, ScheduleView};
-use punctual_app::{App, Parts, PeerKey, Precondition, Roles, Settings, VaultParts};
+use punctual_app::{App, ClusterKeys, Parts, Precondition, Roles, Settings, VaultParts};
 use punctual_blobs::{Blobs, UrlKey};
 use punctual_core::shard::{Answer, Ask};
 use punctual_core::size::ByteSize;
@@ -148,7 +148,7 @@ async fn app(
         clock,
         random: Arc::new(move || random.fetch_add(1, Ordering::Relaxed)),
         peers: Arc::new(Wire(Arc::clone(wire))),
-        key: PeerKey::new(ClusterSecret([1; 32])),
+        keys: ClusterKeys::new(ClusterSecret([1; 32])),
         vault: VaultParts::for_tests(),
         blobs: blobs.clone(),
         settings: settings(roles),

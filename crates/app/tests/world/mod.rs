@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use punctual_app::{App, Parts, PeerKey, Roles, Settings, VaultParts};
+use punctual_app::{App, ClusterKeys, Parts, Roles, Settings, VaultParts};
 use punctual_blobs::{Blobs, UrlKey};
 use punctual_core::Span;
 use punctual_core::shard::{Answer, Ask};
@@ -35,6 +35,7 @@ impl FarSide for Nobody {
 }
 
 pub(crate) struct World {
+    #[allow(dead_code, reason = "not every test asks the first server")]
     pub(crate) app: App,
     #[allow(dead_code, reason = "not every test looks into it")]
     pub(crate) store: ModelStore,
@@ -106,7 +107,7 @@ impl World {
                 *random
             }),
             peers: Arc::new(Wire(Arc::new(Nobody))),
-            key: PeerKey::new(ClusterSecret([1; 32])),
+            keys: ClusterKeys::new(ClusterSecret([1; 32])),
             vault: VaultParts::for_tests(),
             blobs: blobs.clone(),
             settings: settings.clone(),
@@ -117,6 +118,11 @@ impl World {
     /// Another server on the same store, which knows nothing of what is done at the first until it reads it.
     #[allow(dead_code, reason = "not every test is about two servers")]
     pub(crate) fn another_server(&self) -> App {
+        self.server_with(ClusterKeys::new(ClusterSecret([1; 32])), VaultParts::for_tests())
+    }
+
+    #[allow(dead_code, reason = "not every test is about keys")]
+    pub(crate) fn server_with(&self, keys: ClusterKeys, vault: VaultParts) -> App {
         let now = Arc::clone(&self.now);
         App::new(Parts {
             store: Arc::new(self.store.clone()),
@@ -124,8 +130,8 @@ impl World {
             clock: Arc::new(move || at(now.load(Ordering::Relaxed))),
             random: Arc::new(|| 1),
             peers: Arc::new(Wire(Arc::new(Nobody))),
-            key: PeerKey::new(ClusterSecret([1; 32])),
-            vault: VaultParts::for_tests(),
+            keys,
+            vault,
             blobs: self.blobs.clone(),
             settings: self.settings.clone(),
         })

@@ -8,7 +8,7 @@ use punctual_api::{
     AbortRequest, BackfillQuery, BackfillRequest, BackfillRunQuery, BackfillStanding, BackfillView, ErrorKind, JobList,
     JobSummary, ListQuery, NoteRequest, OccurrenceQuery, OlderTimes,
 };
-use punctual_app::{AccessToken, App, Backfilling, Precondition, Transport};
+use punctual_app::{App, Backfilling, Precondition, Transport};
 use punctual_core::{BackfillId, JobId, Span};
 
 use crate::Driven;
@@ -351,7 +351,8 @@ async fn an_aborted_backfill_makes_no_more_jobs() {
     let three = r#"{"from":"2026-11-15","to":"2026-11-16","overlap":"allow","max_active":3}"#;
     let started = start(app, "hourly", three).await;
     eventually("three run", || async { worker.seen(|seen| seen.begun.len()) == 3 }).await;
-    let token = AccessToken::new(app.peer_key());
+    let keys = app.cluster_keys().now();
+    let token = keys.access_token();
     let colleague = Arc::new(app.authenticate(&Transport::default(), Some(token.as_str()), None).unwrap());
     let colleague = colleague.permit().unwrap();
     let aborted = app.abort_backfill(&colleague, started.id, AbortRequest { cancel: false }).await.unwrap();

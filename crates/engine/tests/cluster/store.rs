@@ -21,17 +21,18 @@ use punctual_core::{
 use punctual_store::{
     Ailing, AllNamespaces, Applied, Archived, Archiving, Arrival, Artifact, ArtifactChange, Artifacts, Audit,
     AuditAppended, AuditBatch, AuditEnds, AuditPlace, AuditRow, Authorities, AuthorityRow, BackfillRow, BackfillRun,
-    BackfillStep, Backfilled, Backfills, CalendarDeletion, CalendarUpdate, ChunkMarks, ClusterSecret, CreatedArtifact,
-    DeliveryRow, Dispatch, Dispatched, DueWindow, DutyLease, Enrolment, EnrolmentChanges, Enrolments, Filter,
-    FinishedJob, FoundRow, HotJob, IdempotencyKey, Identities, IdentityChanges, IdentityId, Interned, JobAction,
-    JobPages, JobReads, JobRecord, JoinRequest, JoinTokenRow, Joined, KeptLog, KeyChange, KeyRow, LateOutcome, Lease,
-    Leases, LoadPage, LoadedRow, LogArchive, LogChunk, LogPiece, Logs, Member, Members, NamespaceChange,
-    NamespaceDeletion, Namespaces, NewArtifact, Notices, OccurrenceFilter, OpenStarts, Order, Owned, Page, Position,
-    Requester, RequesterId, Requesters, RerunRecord, Result, Retention, RootKeyId, RuleChange, RuleDeletion, RuleRow,
-    RunChange, RunFilter, RunRow, ScheduleFilter, Schedules, SealedKey, SecretChange, SecretRow, Secrets, SeenMember,
-    SeenWorker, SeenWorkers, SessionChange, SessionRow, ShardSchedules, Stepped, Store, StoreError, Submission, Submit,
-    Submitted, TaskChange, Tasks, Transitions, UserChange, UserRow, UserSessions, Uses, WaitingNotice, WholeLog,
-    WorkflowRow, WorkflowStored, Workflows,
+    BackfillStep, Backfilled, Backfills, CalendarDeletion, CalendarUpdate, ChunkMarks, ClusterSecret,
+    ClusterSecretState, ClusterSecrets, CreatedArtifact, DeliveryRow, Dispatch, Dispatched, DueWindow, DutyLease,
+    Enrolment, EnrolmentChanges, Enrolments, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey, Identities,
+    IdentityChanges, IdentityId, Interned, JobAction, JobPages, JobReads, JobRecord, JoinRequest, JoinTokenRow, Joined,
+    KeptLog, KeyChange, KeyRow, LateOutcome, Lease, Leases, LoadPage, LoadedRow, LogArchive, LogChunk, LogPiece, Logs,
+    Member, Members, NamespaceChange, NamespaceDeletion, Namespaces, NewArtifact, Notices, OccurrenceFilter,
+    OpenStarts, Order, Owned, Page, Position, Requester, RequesterId, Requesters, RerunRecord, ResealedAuthority,
+    Result, Retention, RootKeyId, RuleChange, RuleDeletion, RuleRow, RunChange, RunFilter, RunRow, ScheduleFilter,
+    Schedules, SealedKey, SecretChange, SecretRow, Secrets, SeenMember, SeenWorker, SeenWorkers, SessionChange,
+    SessionRow, ShardSchedules, Stepped, Store, StoreError, Submission, Submit, Submitted, TaskChange, Tasks,
+    Transitions, UserChange, UserRow, UserSessions, Uses, WaitingNotice, WholeLog, WorkflowRow, WorkflowStored,
+    Workflows,
 };
 use punctual_store_tests::model::ModelStore;
 use tokio::sync::watch;
@@ -320,11 +321,31 @@ under_weather! {
         authorities() -> Vec<AuthorityRow>;
         add_authority(row: AuthorityRow, retire_others: Timestamp) -> bool;
     }
-Secrets {
+ClusterSecrets {
+        cluster_secret() -> ClusterSecretState;
+        sign_with_next_secret(known: u64, now: Timestamp) -> bool;
+        retire_cluster_secret(known: u64, secret: SealedKey, authorities: Vec<ResealedAuthority>, now: Timestamp) -> bool;
+        confirm_cluster_secret(server: ServerId, revision: u64, now: Timestamp) -> ();
+        {
+            async fn announce_cluster_secret(
+                &self,
+                known: u64,
+                next: SealedKey,
+                cluster: &str,
+                overlap: Span,
+                now: Timestamp,
+            ) -> Result<bool> {
+                self.enter()?;
+                self.model.announce_cluster_secret(known, next, cluster, overlap, now).await
+            }
+        }
+    }
+    Secrets {
         plain_cluster_secret() -> Option<ClusterSecret>;
         sealed_keys() -> Vec<SealedKey>;
         keep_sealed_key(key: SealedKey) -> SealedKey;
         rewrap_keys(former: RootKeyId, keys: Vec<SealedKey>) -> bool;
+        scrub_sealed_keys(done: Option<u64>) -> u64;
         put_secret(row: SecretRow) -> SecretChange;
         {
             async fn drop_sealed_key(&self, label: &str) -> Result<bool> {

@@ -1,5 +1,6 @@
 //! `punctual doctor`: checks, each with its reason and its cure.
 
+mod cluster_secret;
 mod commands;
 mod containers;
 mod data;
@@ -145,6 +146,7 @@ async fn with_server(context: &Context, checks: &mut Vec<Check>) -> Answered {
     checks.extend(tls::of_server(context, &client).await);
     checks.push(ready(&client).await);
     checks.push(store(&node));
+    checks.push(cluster_secret::check(&client, node.now).await);
     answered.node = Some(node);
     match client.workers().await {
         Ok(list) => {

@@ -7,6 +7,7 @@ pub(crate) mod authority;
 pub(crate) mod backfill;
 pub(crate) mod bench;
 pub(crate) mod calendar;
+pub(crate) mod cluster_secret;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod context;
@@ -57,6 +58,7 @@ pub(crate) async fn dispatch(command: Command, context: &Context) -> anyhow::Res
         Command::Audit(verb) => audit::run(verb, context).await,
         Command::Artifact(verb) => artifact::run(verb, context).await,
         Command::Authority(verb) => authority::run(verb, context).await,
+        Command::ClusterSecret(verb) => cluster_secret::run(verb, context).await,
         Command::Schedule(verb) => schedule::run(verb, context).await,
         Command::Backfill(verb) => backfill::run(verb, context).await,
         Command::Workflow(verb) => workflow::run(verb, context).await,

@@ -25,12 +25,12 @@ use crate::cluster::Cluster;
 use crate::harness::eventually;
 
 /// An attempt that waits for its agent.
-struct Admittance {
-    job: JobId,
+pub(crate) struct Admittance {
+    pub(crate) job: JobId,
     attempt: AttemptNo,
-    admitted: AdmissionGrant,
+    pub(crate) admitted: AdmissionGrant,
     /// Closed when the worker was told to let go.
-    held: mpsc::Receiver<()>,
+    pub(crate) held: mpsc::Receiver<()>,
 }
 
 /// Stands in for a worker that makes environments: it admits an agent and waits.
@@ -76,7 +76,7 @@ struct Stage {
     _worker: tokio::task::JoinHandle<()>,
 }
 
-async fn worker(
+pub(crate) async fn worker(
     api: &Checked,
     servers: &[String],
 ) -> (mpsc::UnboundedReceiver<Admittance>, tokio::task::JoinHandle<()>) {
@@ -118,7 +118,7 @@ impl Stage {
     }
 }
 
-async fn ask(server: &str, method: Method, path: &str, token: Option<&str>, body: Vec<u8>) -> Answer {
+pub(crate) async fn ask(server: &str, method: Method, path: &str, token: Option<&str>, body: Vec<u8>) -> Answer {
     let mut request = plain_http().request(method, format!("{server}{path}")).body(body);
     if let Some(token) = token {
         request = request.header("authorization", format!("Bearer {token}"));
@@ -130,11 +130,11 @@ async fn ask(server: &str, method: Method, path: &str, token: Option<&str>, body
     Answer { status, headers, body: serde_json::from_str(&text).unwrap_or(Value::Null), text }
 }
 
-fn path(job: JobId, attempt: u32, rest: &str) -> String {
+pub(crate) fn path(job: JobId, attempt: u32, rest: &str) -> String {
     format!("/v1/agent/{job}/{attempt}{rest}")
 }
 
-fn succeeded(job: JobId, attempt: u32) -> Vec<u8> {
+pub(crate) fn succeeded(job: JobId, attempt: u32) -> Vec<u8> {
     let details = Details { host: Some("somebody else".to_owned()), exit_code: Some(0), ..Details::default() };
     let outcome = Outcome::Succeeded { output: Some("\"done\"".into()) };
     let details = Some(Box::new(details));

@@ -10,6 +10,7 @@ mod authorities;
 mod backfills;
 mod calendars;
 mod cancels;
+mod cluster_secret;
 mod decisions;
 mod details;
 mod dispatches;
@@ -438,6 +439,14 @@ cases! { ($)
         there_are_only_so_many_secrets,
         tasks_that_refer_to_a_secret_are_known,
         a_one_off_refers_to_its_secret_until_its_time_is_over,
+    }
+    cluster_secret {
+        a_secret_is_announced_signs_and_takes_the_place_of_the_former,
+        each_stage_of_a_secret_begins_once,
+        of_rotations_that_begin_at_once_one_is_done,
+        a_stage_is_confirmed_by_each_server_once,
+        a_secret_follows_the_root_key,
+        the_former_secret_stays_while_an_authority_is_sealed_with_it,
     }
     authorities {
         the_first_authority_of_a_generation_stays,

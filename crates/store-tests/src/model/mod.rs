@@ -11,6 +11,7 @@ mod artifacts;
 mod audit;
 mod authorities;
 mod backfills;
+mod cluster_secret;
 mod decide;
 mod enrolments;
 mod faults;
@@ -50,10 +51,10 @@ use punctual_core::{
     ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
 };
 use punctual_store::{
-    Ailing, AuditEnds, AuditRow, AuthorityRow, BackfillRow, BackfillRun, ClusterSecret, DeliveryRow, DutyLease,
-    Enrolment, IdempotencyKey, IdempotentAnswer, IdentityId, JobAction, JoinTokenRow, KeyRow, NamespaceRow, Requester,
-    RequesterId, RerunRecord, Result, RuleRow, RunRow, SealedKey, SecretRow, SeenMember, SeenWorker, SessionRow,
-    StoreError, UserRow, WorkflowRow,
+    Ailing, AuditEnds, AuditRow, AuthorityRow, BackfillRow, BackfillRun, ClusterSecret, ClusterSecretState,
+    DeliveryRow, DutyLease, Enrolment, IdempotencyKey, IdempotentAnswer, IdentityId, JobAction, JoinTokenRow, KeyRow,
+    NamespaceRow, Requester, RequesterId, RerunRecord, Result, RuleRow, RunRow, SealedKey, SecretRow, SeenMember,
+    SeenWorker, SessionRow, StoreError, UserRow, WorkflowRow,
 };
 
 use artifacts::StoredArtifact;
@@ -139,6 +140,7 @@ pub struct State {
     audit: Table<u64, AuditRow>,
     audit_ends: Table<(), AuditEnds>,
     sealed_keys: Table<String, SealedKey>,
+    cluster_secret: Table<(), ClusterSecretState>,
     secrets: Table<(NamespaceId, String), SecretRow>,
     namespaces: Table<NamespaceId, NamespaceRow>,
     /// The revision of all changes, and the last number that was given.
@@ -251,6 +253,7 @@ impl ModelStore {
             audit: Table::default(),
             audit_ends: Table::default(),
             sealed_keys: Table::default(),
+            cluster_secret: Table::default(),
             secrets: Table::default(),
             namespaces: Table::default(),
             namespace_counter: Table::default(),
@@ -381,6 +384,7 @@ impl State {
             duties,
             plain_secret,
             sealed_keys,
+            cluster_secret,
             secrets,
             namespaces,
             namespace_counter,

@@ -12,12 +12,13 @@ use punctual_core::{
 };
 use punctual_store::{
     Applied, Archived, Archiving, Arrival, Artifact, ArtifactChange, Artifacts, Audit, AuditAppended, AuditBatch,
-    AuditEnds, AuditPlace, AuditRow, Authorities, AuthorityRow, ChunkMarks, ClusterSecret, CreatedArtifact, DueWindow,
-    DutyLease, Enrolment, EnrolmentChanges, Enrolments, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey,
-    Interned, JobPages, JobReads, JobRecord, JoinRequest, JoinTokenRow, Joined, KeptLog, LateOutcome, Lease, Leases,
-    LoadPage, LogArchive, LogChunk, LogPiece, Logs, Member, Members, NewArtifact, OpenStarts, Order, Owned, Page,
-    Position, RerunRecord, Result, Retention, RootKeyId, SealedKey, SecretChange, SecretRow, Secrets, SeenMember,
-    SeenWorker, SeenWorkers, Store, Submission, Submit, Submitted, TaskChange, Tasks, Transitions, WholeLog,
+    AuditEnds, AuditPlace, AuditRow, Authorities, AuthorityRow, ChunkMarks, ClusterSecret, ClusterSecretState,
+    ClusterSecrets, CreatedArtifact, DueWindow, DutyLease, Enrolment, EnrolmentChanges, Enrolments, Filter,
+    FinishedJob, FoundRow, HotJob, IdempotencyKey, Interned, JobPages, JobReads, JobRecord, JoinRequest, JoinTokenRow,
+    Joined, KeptLog, LateOutcome, Lease, Leases, LoadPage, LogArchive, LogChunk, LogPiece, Logs, Member, Members,
+    NewArtifact, OpenStarts, Order, Owned, Page, Position, RerunRecord, ResealedAuthority, Result, Retention,
+    RootKeyId, SealedKey, SecretChange, SecretRow, Secrets, SeenMember, SeenWorker, SeenWorkers, Store, Submission,
+    Submit, Submitted, TaskChange, Tasks, Transitions, WholeLog,
 };
 
 use super::ModelStore;
@@ -286,6 +287,9 @@ impl Secrets for ModelStore {
     async fn drop_sealed_key(&self, label: &str) -> Result<bool> {
         self.drop_sealed_key_now(label)
     }
+    async fn scrub_sealed_keys(&self, done: Option<u64>) -> Result<u64> {
+        Ok(done.unwrap_or_default())
+    }
     async fn rewrap_keys(&self, former: RootKeyId, keys: Vec<SealedKey>) -> Result<bool> {
         self.rewrap_keys_now(former, keys)
     }
@@ -312,6 +316,38 @@ impl Secrets for ModelStore {
     }
     async fn secret_uses(&self, namespace: NamespaceId) -> Result<Vec<(String, u64)>> {
         Ok(self.secret_uses_now(namespace))
+    }
+}
+
+#[async_trait]
+impl ClusterSecrets for ModelStore {
+    async fn cluster_secret(&self) -> Result<ClusterSecretState> {
+        Ok(self.cluster_secret_now())
+    }
+    async fn announce_cluster_secret(
+        &self,
+        known: u64,
+        next: SealedKey,
+        cluster: &str,
+        overlap: Span,
+        now: Timestamp,
+    ) -> Result<bool> {
+        self.announce_cluster_secret_now(known, next, cluster, overlap, now)
+    }
+    async fn sign_with_next_secret(&self, known: u64, now: Timestamp) -> Result<bool> {
+        self.sign_with_next_secret_now(known, now)
+    }
+    async fn retire_cluster_secret(
+        &self,
+        known: u64,
+        secret: SealedKey,
+        authorities: Vec<ResealedAuthority>,
+        now: Timestamp,
+    ) -> Result<bool> {
+        self.retire_cluster_secret_now(known, secret, &authorities, now)
+    }
+    async fn confirm_cluster_secret(&self, server: ServerId, revision: u64, now: Timestamp) -> Result<()> {
+        self.confirm_cluster_secret_now(server, revision, now)
     }
 }
 

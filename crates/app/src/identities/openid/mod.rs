@@ -22,7 +22,8 @@ use subtle::ConstantTimeEq;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 pub use self::rules::GroupRules;
-use self::tickets::{BrowserParts, BrowserTicket, CodeTicket, DeviceTicket, TicketKey};
+pub(crate) use self::tickets::TicketKey;
+use self::tickets::{BrowserParts, BrowserTicket, CodeTicket, DeviceTicket, Ticket};
 use crate::audit::AuditEvent;
 use crate::principal::Transport;
 use crate::{App, AppError, Checked, Faults, Result};
@@ -52,7 +53,6 @@ pub(super) struct OpenIdLogins {
     provider: Provider,
     rules: GroupRules,
     session: Span,
-    tickets: TicketKey,
     asking: Semaphore,
     polls: Mutex<HashMap<u64, Timestamp>>,
 }
@@ -128,14 +128,8 @@ impl App {
     /// Lets people log in at a provider. Called once, before requests are served.
     pub fn use_openid(&self, parts: OpenIdParts) {
         let OpenIdParts { provider, rules, session } = parts;
-        let logins = OpenIdLogins {
-            provider,
-            rules,
-            session,
-            tickets: TicketKey::new(self.0.key.derive(b"openid logins")),
-            asking: Semaphore::new(ASKING_MAX),
-            polls: Mutex::default(),
-        };
+        let logins =
+            OpenIdLogins { provider, rules, session, asking: Semaphore::new(ASKING_MAX), polls: Mutex::default() };
         if self.identities().openid.set(logins).is_err() {
             tracing::error!("the provider of OpenID Connect was set twice");
         }
@@ -146,6 +140,15 @@ impl App {
             AppError::new(ErrorKind::OpenIdOff, "this server has no provider of OpenID Connect")
                 .hint("log in with a name and a password, or ask an administrator to set `openid_issuer`")
         })
+    }
+
+    fn seal_ticket<T: Ticket>(&self, ticket: T, lasts: Span) -> Result<String> {
+        Ok(self.0.keys.now().signing.tickets.seal(ticket, self.now() + lasts, &self.identities().entropy)?)
+    }
+
+    fn open_ticket<T: Ticket>(&self, text: &str) -> Option<T> {
+        let now = self.now();
+        self.0.keys.now().accepted().find_map(|keys| keys.tickets.open(text, now))
     }
 
     fn random_text(&self) -> Result<String> {
@@ -170,7 +173,7 @@ impl App {
         let BrowserLoginQuery { port, challenge, state, moved: _ } = query;
         let parts = BrowserParts { port, challenge, command_state: state };
         let ticket = BrowserTicket::new(self.identities().new_id()?.0, &secrets, parts);
-        let cookie = openid.tickets.seal(ticket, self.now() + BROWSER_LOGIN_MAX, &self.identities().entropy)?;
+        let cookie = self.seal_ticket(ticket, BROWSER_LOGIN_MAX)?;
         Ok(BegunLogin { address: address.into(), cookie, lasts: BROWSER_LOGIN_MAX.to_std() })
     }
 
@@ -183,7 +186,7 @@ impl App {
     ) -> Result<FinishedLogin> {
         let openid = self.openid()?;
         let attempt = self.admit_nameless_login(transport)?;
-        let ticket: Option<BrowserTicket> = cookie.and_then(|cookie| openid.tickets.open(cookie, self.now()));
+        let ticket: Option<BrowserTicket> = cookie.and_then(|cookie| self.open_ticket(cookie));
         let Some(ticket) = ticket else {
             let refusal = Refusal {
                 told: Some("this browser did not begin this login, or it took longer than 10 minutes"),
@@ -208,7 +211,7 @@ impl App {
         self.identities().logins.forgive(&attempt);
         let check = login_check(&challenge);
         let code = CodeTicket::new(id, user.id.0, user.revision, challenge);
-        let code = openid.tickets.seal(code, self.now() + CODE_LIFE, &self.identities().entropy)?;
+        let code = self.seal_ticket(code, CODE_LIFE)?;
         let address = format!("http://127.0.0.1:{port}/?code={code}&state={command_state}");
         Ok(FinishedLogin { name: user.name.clone(), address, check })
     }
@@ -218,7 +221,7 @@ impl App {
         let openid = self.openid()?;
         let attempt = self.admit_nameless_login(transport)?;
         let (SecretText(code), SecretText(verifier)) = (&exchange.code, &exchange.verifier);
-        let ticket: Option<CodeTicket> = openid.tickets.open(code, self.now());
+        let ticket: Option<CodeTicket> = self.open_ticket(code);
         let is_own =
             |ticket: &CodeTicket| bool::from(challenge_of(verifier).as_bytes().ct_eq(ticket.challenge.as_bytes()));
         let Some(ticket) = ticket.filter(is_own) else {
@@ -244,7 +247,7 @@ impl App {
         let begun = begun.inspect_err(|_| self.identities().logins.forgive(&attempt)).map_err(provider_fault)?;
         let lasts = Span::from_secs(begun.expires_in.as_secs().try_into().unwrap_or(i64::MAX));
         let ticket = DeviceTicket::new(self.identities().new_id()?.0, begun.device_code);
-        let login = openid.tickets.seal(ticket, self.now() + lasts, &self.identities().entropy)?;
+        let login = self.seal_ticket(ticket, lasts)?;
         Ok(DeviceLogin {
             login: SecretText(login),
             user_code: begun.user_code,
@@ -259,7 +262,7 @@ impl App {
     pub async fn poll_device_login(&self, transport: &Transport, request: &DevicePollRequest) -> Result<DevicePolled> {
         let openid = self.openid()?;
         let SecretText(login) = &request.login;
-        let ticket: Option<DeviceTicket> = openid.tickets.open(login, self.now());
+        let ticket: Option<DeviceTicket> = self.open_ticket(login);
         let Some(ticket) = ticket else {
             self.admit_nameless_login(transport)?;
             let refusal =

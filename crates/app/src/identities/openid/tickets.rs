@@ -97,10 +97,10 @@ impl DeviceTicket {
     }
 }
 
-pub(super) struct TicketKey(DataKey);
+pub(crate) struct TicketKey(DataKey);
 
 impl TicketKey {
-    pub(super) fn new(key: [u8; 32]) -> Self {
+    pub(crate) fn new(key: [u8; 32]) -> Self {
         Self(DataKey::new(key))
     }
 

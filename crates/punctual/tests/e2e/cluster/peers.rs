@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use punctual_app::{Peer, PeerKey, Peers};
+use punctual_app::{ClusterKeys, Peer, Peers};
 use punctual_core::{ServerId, Timestamp};
 use punctual_peers::GrpcPeers;
 use punctual_store::ClusterSecret;
@@ -24,7 +24,7 @@ async fn whoever_does_not_know_the_secret_is_refused() {
     let id = server.client().server().await.expect("the server").id;
     let peer = Peer { id, address: server.url.clone() };
     let stranger = ServerId::new(Timestamp::EPOCH, 1);
-    let wrong = GrpcPeers::new(PeerKey::new(ClusterSecret([7; 32])), Arc::new(wall), stranger, None);
+    let wrong = GrpcPeers::new(ClusterKeys::new(ClusterSecret([7; 32])), Arc::new(wall), stranger, None);
     let refused = wrong.pulse(&peer).await.expect_err("a stranger");
     assert!(refused.reason.contains("same cluster"), "{refused}");
     assert!(wrong.watch(&peer).await.is_err());

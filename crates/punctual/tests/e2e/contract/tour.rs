@@ -60,6 +60,9 @@ async fn every_documented_route_answers_as_documented() {
     // Without TLS there is none.
     api.get("/v1/authority").await.refused(404, "not_found");
     api.post("/v1/authority/rotate", json!({ "overlap": "1s" })).await.refused(400, "invalid_request");
+    api.get("/v1/cluster-secret").await.expect(200);
+    api.command("/v1/cluster-secret/retire").await.refused(409, "cluster_secret_refused");
+    api.post("/v1/cluster-secret/rotate", json!({ "overlap": "P1D" })).await.expect(200);
     api.delete("/v1/tasks/other").await.expect(204);
 
     visit_enrolments(&world).await;
