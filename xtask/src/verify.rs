@@ -61,6 +61,8 @@ pub(crate) enum Verify {
     Schedules(Passed),
     /// No server for a compressed day: which missed times run afterwards, and how fast
     Downtime(Passed),
+    /// Chains of jobs while a server and a worker are killed at each step; `-- --runs 200`
+    Workflows(Passed),
     /// Judge a run again that was kept
     Check(Passed),
 }
@@ -123,6 +125,7 @@ pub(crate) fn run(what: Verify) -> anyhow::Result<()> {
         Verify::Disk(passed) => verifier("disk", passed),
         Verify::Schedules(passed) => verifier("schedules", passed),
         Verify::Downtime(passed) => verifier("downtime", passed),
+        Verify::Workflows(passed) => verifier("workflows", passed),
         Verify::Check(passed) => verifier("check", passed),
     }
 }

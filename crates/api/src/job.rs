@@ -1,7 +1,7 @@
 //! A job on the wire.
 
 use punctual_core::task::Priority;
-use punctual_core::{JobId, ScheduleId, Span, TaskId, Timestamp};
+use punctual_core::{JobId, RunId, ScheduleId, Span, TaskId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -21,7 +21,7 @@ pub struct TaskRef {
     /// Absent for a one-off job.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub name: Option<String>,
-    /// The type of task: binary, http, email, slack, telegram, probe, handler or command.
+    /// The type of task: binary, http, email, slack, telegram, probe, handler, command or workflow.
     pub kind: String,
     pub queue: String,
 }
@@ -86,6 +86,10 @@ pub struct Job {
     /// The run of a workflow that made it, and what comes before and after it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub workflow: Option<Box<JobInRun>>,
+    /// The run of a workflow that it started last, if that is what it runs.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(schema_with = schema::run_id)]
+    pub run: Option<RunId>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub tracing_id: Option<String>,
     /// It was asked to end and has not ended yet.

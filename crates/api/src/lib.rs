@@ -97,8 +97,8 @@ pub use submission::{BulkRequest, BulkSubmitted, JobContent, JobLinks, JobReques
 pub use task::{TaskList, TaskQuery, TaskRequest, TaskView};
 pub use warning::Warning;
 pub use workflow::{
-    DecideRequest, GateDecision, ItemsView, JobInRun, NodeView, RelatedNode, ResumeRequest, RunList, RunQuery,
-    RunSummary, RunView, SkipNodeRequest, VersionQuery, WorkflowApplied, WorkflowList, WorkflowQuery,
+    DecideRequest, GateDecision, ItemsView, JobInRun, NodeView, RelatedNode, ResumeRequest, RunEventRequest, RunList,
+    RunQuery, RunSummary, RunView, SkipNodeRequest, VersionQuery, WorkflowApplied, WorkflowList, WorkflowQuery,
     WorkflowRunRequest, WorkflowSummary, WorkflowView,
 };
 

@@ -25,6 +25,9 @@ pub struct ScheduleRequest {
     /// The name of a task.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub task: Option<String>,
+    /// The name of a workflow, of which the newest version is run.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub workflow: Option<String>,
     /// A task for this schedule alone.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub inline: Option<TaskSpec>,

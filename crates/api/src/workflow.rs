@@ -106,6 +106,18 @@ pub struct DecideRequest {
     pub decision: GateDecision,
 }
 
+/// `POST /v1/runs/{id}/events`
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunEventRequest {
+    /// What gates wait for: `gate: { event: NAME }`.
+    pub event: String,
+    /// Any JSON value of at most 64 KiB: the output of the gates.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Value, required = false)]
+    pub payload: Option<Box<RawValue>>,
+}
+
 /// What somebody decides about a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -170,6 +182,20 @@ pub struct RunView {
     #[schema(value_type = String, format = DateTime)]
     pub deadline: Timestamp,
     pub timed_out: bool,
+    /// The job that ends with it, if a schedule, a job or a node of another workflow runs it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(schema_with = schema::job_id)]
+    pub job: Option<JobId>,
+    /// What it returns by its definition. That is not shown to whoever may not see inputs.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Value, required = false)]
+    pub output: Option<serde_json::Value>,
+    /// Why it failed, if it could not go on and no node says so.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reason: Option<String>,
+    /// Why it is in its state, and which nodes it waits for.
+    #[serde(default)]
+    pub explanation: String,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub ended_at: Option<Timestamp>,
@@ -188,7 +214,7 @@ pub struct RunView {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NodeView {
     pub name: String,
-    /// `task`, `gate`, `on_failure`, `on_success` or `on_end`.
+    /// `task`, `workflow`, `gate`, `on_failure`, `on_success` or `on_end`.
     pub kind: String,
     pub needs: Vec<String>,
     /// `waiting`, `active` (its job waits for its start or runs), `open` (a gate that waits for a decision), `succeeded`,
@@ -210,6 +236,9 @@ pub struct NodeView {
     /// Why it came to this, if no job says so.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
+    /// The nodes before it that have not ended, or the decision that it waits for.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub waiting_for: Option<String>,
     /// Who approved, rejected or skipped it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub decided: Option<DoneBy>,

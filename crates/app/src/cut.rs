@@ -79,6 +79,7 @@ pub(crate) fn workflow<R: Permission>(by: &By<R>, mut workflow: WorkflowView) ->
 pub(crate) fn run<R: Permission>(by: &By<R>, mut run: RunView) -> RunView {
     if !by.may(Right::ViewInputs) {
         run.input = None;
+        run.output = None;
     }
     run
 }

@@ -61,7 +61,7 @@ fn without_secrets(mut spec: TaskSpec) -> TaskSpec {
             command.environment.values_mut().for_each(|value| *value = hidden());
             command.stdin.iter_mut().for_each(|stdin| *stdin = hidden());
         }
-        Run::Slack(_) | Run::Telegram(_) | Run::Email(_) | Run::Probe(_) | Run::Handler(_) => {}
+        Run::Slack(_) | Run::Telegram(_) | Run::Email(_) | Run::Probe(_) | Run::Handler(_) | Run::Workflow(_) => {}
     }
     spec
 }
@@ -100,7 +100,7 @@ pub(crate) fn without_inputs(spec: &mut TaskSpec) {
             [&mut command.name, &mut command.stdin, &mut command.directory].into_iter().flatten().for_each(hide);
         }
         Run::Probe(probe) => [&mut probe.output, &mut probe.witness].into_iter().flatten().for_each(hide),
-        Run::Handler(_) => {}
+        Run::Handler(_) | Run::Workflow(_) => {}
     }
 }
 

@@ -109,6 +109,7 @@ pub use validate::check_mail_to;
 pub use watch::Changes;
 pub use worker_requests::{InvitedWorkers, POOLS_ASKED_MAX, WORKERS_ASKED_MAX, WorkerRequest};
 pub use workers::{CREDIT_MAX, LOG_BYTES_MAX, LOG_BYTES_MIN, Peer, PeerList, WorkerHello};
+pub use workflows::Conductor;
 
 use crate::agents::{Agents, SharedLeases};
 use crate::artifacts::Handling;

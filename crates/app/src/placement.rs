@@ -104,7 +104,8 @@ fn carries(spec: &TaskSpec, worker: &WorkerSpec) -> bool {
 
 /// What no connected worker has that the task needs, and how to start one that does; `None` if some can run it.
 pub(crate) fn lack(spec: &TaskSpec, workers: &[WorkerSpec], program: WorkerProgram) -> Option<String> {
-    if workers.iter().any(|worker| can_run(spec, worker)) {
+    // Servers start the runs of workflows.
+    if matches!(spec.run, Run::Workflow(_)) || workers.iter().any(|worker| can_run(spec, worker)) {
         return None;
     }
     let capability = spec.run.capability();
@@ -149,6 +150,7 @@ fn does(run: &Run) -> String {
         Run::Probe(_) => "runs probes".to_owned(),
         Run::Handler(handler) => format!("has the handler {}", handler.name),
         Run::Command(_) => "runs commands".to_owned(),
+        Run::Workflow(_) => "runs workflows".to_owned(),
     }
 }
 
@@ -178,7 +180,7 @@ fn start(spec: &TaskSpec, program: WorkerProgram) -> String {
         }
         Run::Email(_) => format!("set smtp_url and smtp_from and {start}{flags}`; see docs/email.md"),
         Run::Telegram(_) => format!("set telegram_bots and {start}{flags}`; see docs/http.md"),
-        Run::Binary(_) | Run::Http(_) | Run::Slack(_) | Run::Probe(_) | Run::Command(_) => {
+        Run::Binary(_) | Run::Http(_) | Run::Slack(_) | Run::Probe(_) | Run::Command(_) | Run::Workflow(_) => {
             format!("{start_one}{flags}`")
         }
     }

@@ -4,7 +4,7 @@
 use punctual_core::ShardId;
 use punctual_core::shard::WorkerNeeds;
 use punctual_core::shard::event::WorkerSpec;
-use punctual_core::task::{Task, default_queue};
+use punctual_core::task::{Run, Task, default_queue};
 
 use crate::cluster::Place;
 use crate::peers::WorkersThere;
@@ -28,6 +28,10 @@ impl ShardWorkers {
     /// What a due job of this task waits for.
     pub(crate) fn waits_for(&self, task: &Task, program: WorkerProgram) -> String {
         let spec = &task.spec;
+        if matches!(spec.run, Run::Workflow(_)) {
+            return "its server runs as many workflows of schedules and jobs as it may, and starts it when one of them ends"
+                .to_owned();
+        }
         let here = of_tenant(task.namespace, &self.here);
         if here.iter().any(|worker| can_run(spec, worker)) {
             return self.quota.clone().unwrap_or_else(|| waits_for(spec, &here, program));
@@ -56,7 +60,8 @@ impl ShardWorkers {
     /// Whether a worker must be started, or another one, for a job of this task to run.
     pub(crate) fn is_unserved(&self, task: &Task) -> bool {
         let can_run = |worker: &WorkerSpec| worker.namespaces.serves(task.namespace) && can_run(&task.spec, worker);
-        task.waits_for.is_none() && !self.here.iter().chain(&self.anywhere).any(can_run)
+        let needs_worker = !matches!(task.spec.run, Run::Workflow(_));
+        needs_worker && task.waits_for.is_none() && !self.here.iter().chain(&self.anywhere).any(can_run)
     }
 }
 

@@ -15,7 +15,10 @@ use crate::principal::{By, Permission};
 
 /// A task that is defined where it is needed, for one job or schedule.
 pub(crate) fn check_inline<R: Permission>(by: &By<R>, spec: &TaskSpec) -> Result<()> {
-    by.principal().check(Right::EditTasks)?;
+    // That a workflow is to run defines nothing: its definition was checked when it was applied.
+    if !matches!(spec.run, Run::Workflow(_)) {
+        by.principal().check(Right::EditTasks)?;
+    }
     check(by, spec)
 }
 
@@ -39,7 +42,13 @@ fn needed(run: &Run) -> Option<Right> {
             Network::Host => Some(Right::UseNetwork),
         },
         Run::Http(call) => is_private(&call.url).then_some(Right::UsePrivateAddresses),
-        Run::Email(_) | Run::Slack(_) | Run::Telegram(_) | Run::Probe(_) | Run::Handler(_) => None,
+        Run::Email(_)
+        | Run::Slack(_)
+        | Run::Telegram(_)
+        | Run::Probe(_)
+        | Run::Handler(_)
+        // The tasks of a definition were checked when it was applied.
+        | Run::Workflow(_) => None,
     }
 }
 

@@ -142,6 +142,7 @@ fn what(run: &Run, program: Option<&str>) -> String {
         Run::Telegram(_) => "Telegram message".to_owned(),
         Run::Probe(_) => "probe".to_owned(),
         Run::Handler(handler) => handler.name.clone(),
+        Run::Workflow(workflow) => workflow.name.clone(),
         Run::Command(command) => {
             command.name.as_deref().or_else(|| first_program(command)).unwrap_or("command").to_owned()
         }

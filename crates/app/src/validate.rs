@@ -8,7 +8,7 @@ mod messages;
 
 use punctual_api::{FieldCode, limits};
 use punctual_core::json::depth;
-use punctual_core::run::{FACT_NAMES, check_placeholders, secrets_in};
+use punctual_core::run::{FACT_NAMES, WorkflowRun, check_placeholders, secrets_in};
 use punctual_core::secret::TASK_SECRETS_MAX;
 use punctual_core::task::{Handler, Probe, Run, TaskSpec};
 use punctual_core::{Span, characters};
@@ -64,6 +64,7 @@ pub(crate) fn spec(spec: &TaskSpec) -> Result<()> {
         Run::Telegram(message) => messages::telegram(message),
         Run::Probe(settings) => probe(settings),
         Run::Handler(Handler { name: handler }) => name("/run/handler/name", handler),
+        Run::Workflow(WorkflowRun { name: workflow, version: _ }) => name("/run/workflow/name", workflow),
         Run::Command(line) => command::check(line),
     });
     if faults.is_empty() {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_api::{ErrorKind, limits};
+use punctual_core::run::WORKFLOW;
 use punctual_core::shard::event::{StreamId, WorkerSpec};
 use punctual_core::{AttemptNo, JobId, ServerId, WorkerId};
 use punctual_engine::{Greeting, OutgoingReceiver, WorkerInfo, WorkerSession};
@@ -86,7 +87,9 @@ impl App {
         hello: WorkerHello,
     ) -> Result<(WorkerSession, OutgoingReceiver)> {
         check(&hello)?;
-        let hello = self.in_scope(by, hello)?;
+        let mut hello = self.in_scope(by, hello)?;
+        // Servers alone start the runs of workflows.
+        hello.spec.capabilities.retain(|can| can != WORKFLOW);
         if self.0.engine.connected_len() >= WORKERS_MAX {
             let error =
                 AppError::new(ErrorKind::TooManyRequests, format!("{WORKERS_MAX} workers are connected already"));

@@ -1,8 +1,8 @@
 //! Workflows and their runs.
 
 use punctual_api::{
-    DecideRequest, ResumeRequest, RunList, RunQuery, RunView, SkipNodeRequest, WorkflowApplied, WorkflowList,
-    WorkflowQuery, WorkflowRunRequest, WorkflowView,
+    DecideRequest, ResumeRequest, RunEventRequest, RunList, RunQuery, RunView, SkipNodeRequest, WorkflowApplied,
+    WorkflowList, WorkflowQuery, WorkflowRunRequest, WorkflowView,
 };
 use punctual_core::RunId;
 use reqwest::Method;
@@ -63,5 +63,9 @@ impl Client {
 
     pub async fn decide_gate(&self, id: RunId, request: &DecideRequest) -> Result<RunView, ClientError> {
         self.ask(self.post(self.at(["v1", "runs", &id.to_string(), "decide"])).json(request), Repeat::Unsafe).await
+    }
+
+    pub async fn send_event(&self, id: RunId, request: &RunEventRequest) -> Result<RunView, ClientError> {
+        self.ask(self.post(self.at(["v1", "runs", &id.to_string(), "events"])).json(request), Repeat::Unsafe).await
     }
 }

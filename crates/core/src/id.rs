@@ -9,6 +9,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::random::SplitMix64;
 use crate::time::Timestamp;
 
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
@@ -158,6 +159,22 @@ macro_rules! may_be_unknown {
     )*};
 }
 may_be_unknown!(WorkerId, ServerId);
+
+impl WorkerId {
+    /// What servers are as workers when they start the runs of workflows. It is the same for all of them, because what they
+    /// start is in the store, so that each server goes on with what another one has begun. No worker can have this id: that
+    /// of a worker is made from its secret.
+    pub const WORKFLOWS: Self = Self(VERSION_7 | VARIANT);
+}
+
+impl RunId {
+    /// The run that an attempt of a job of kind `workflow` starts. The same whenever it is worked out, so that an attempt
+    /// starts one run, however often it is tried.
+    pub fn of_attempt(job: JobId, attempt: u32) -> Self {
+        let mixed = SplitMix64::new(job.0 as u64 ^ (job.0 >> 64) as u64 ^ (u64::from(attempt) << 32)).bits();
+        Self::new(job.due_at(), job.shard(), mixed)
+    }
+}
 
 /// A part of all jobs that one server owns at a time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]

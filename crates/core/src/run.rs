@@ -19,6 +19,9 @@ pub use telegram::{ParseMode, Telegram, default_bot};
 /// The capability of workers that give programs a network.
 pub const BINARY_WITH_NETWORK: &str = "binary:network";
 
+/// The capability of servers, which start the runs of workflows. No worker may claim it.
+pub const WORKFLOW: &str = "workflow";
+
 /// What an attempt executes. One variant, one executor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -40,6 +43,8 @@ pub enum Run {
     Handler(Handler),
     /// A shell line on the worker's own machine, outside the sandbox, where the worker allows it.
     Command(Command),
+    /// A run of a workflow. No worker is given it: a server starts the run, and the job ends with it.
+    Workflow(WorkflowRun),
 }
 
 impl Run {
@@ -55,6 +60,7 @@ impl Run {
             Self::Probe(_) => "probe".to_owned(),
             Self::Handler(handler) => format!("handler:{}", handler.name),
             Self::Command(_) => "command".to_owned(),
+            Self::Workflow(_) => WORKFLOW.to_owned(),
         }
     }
 
@@ -69,17 +75,20 @@ impl Run {
             Self::Probe(_) => "probe",
             Self::Handler(_) => "handler",
             Self::Command(_) => "command",
+            Self::Workflow(_) => WORKFLOW,
         }
     }
 
-    pub const KINDS: [&'static str; 8] =
-        ["binary", "http", "email", "slack", "telegram", "probe", "handler", "command"];
+    pub const KINDS: [&'static str; 9] =
+        ["binary", "http", "email", "slack", "telegram", "probe", "handler", "command", WORKFLOW];
 
     /// How much longer than the task's timeout an attempt may take to end after it was asked to.
     pub fn grace(&self) -> Span {
         match self {
             Self::Binary(binary) => binary.grace,
             Self::Command(command) => command.grace,
+            // Its definition limits its time, and that limit is kept by the run itself.
+            Self::Workflow(_) => Span::from_secs(100 * 365 * 24 * 3600),
             Self::Http(_) | Self::Email(_) | Self::Slack(_) | Self::Telegram(_) | Self::Probe(_) | Self::Handler(_) => {
                 Span::ZERO
             }
@@ -91,9 +100,13 @@ impl Run {
         match self {
             Self::Binary(binary) => &binary.files,
             Self::Command(command) => &command.files,
-            Self::Http(_) | Self::Email(_) | Self::Slack(_) | Self::Telegram(_) | Self::Probe(_) | Self::Handler(_) => {
-                &[]
-            }
+            Self::Http(_)
+            | Self::Email(_)
+            | Self::Slack(_)
+            | Self::Telegram(_)
+            | Self::Probe(_)
+            | Self::Handler(_)
+            | Self::Workflow(_) => &[],
         }
     }
 
@@ -112,7 +125,8 @@ impl Run {
             | Self::Telegram(_)
             | Self::Probe(_)
             | Self::Handler(_)
-            | Self::Command(_) => None,
+            | Self::Command(_)
+            | Self::Workflow(_) => None,
         }
     }
 }
@@ -400,6 +414,18 @@ pub struct Probe {
     pub witness: Option<String>,
     /// Kills the whole worker process with SIGKILL.
     pub crash: bool,
+}
+
+/// A run of a workflow: the input of the job is that of the run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct WorkflowRun {
+    /// The name of the workflow.
+    pub name: String,
+    /// Without it, the version that is the newest when the job starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u32>,
 }
 
 /// A function that a worker registered under a name.

@@ -1,22 +1,26 @@
-//! Advances runs of workflows when time alone brings something about. Each server does so for the runs of its own shards.
+//! Starts runs of workflows for the jobs that they are run for, and advances runs when time alone brings something about. Each
+//! server does so for its own shards.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
-use punctual_app::App;
+use punctual_app::Conductor;
 
 use crate::{Context, Duty, Next, TickError};
 
 const EVERY: Duration = Duration::from_secs(1);
+/// While jobs wait for the ends of their runs.
+const EVERY_WHEN_BUSY: Duration = Duration::from_millis(200);
 
-/// Ends gates and runs whose time is over, and cancels the jobs of runs that end.
+/// Starts the runs of jobs and ends those jobs with them, ends gates and runs whose time is over, and cancels the jobs of
+/// runs that end.
 pub struct Workflows {
-    app: App,
+    conductor: Conductor,
 }
 
 impl Workflows {
     pub fn new(context: &Context) -> Self {
-        Self { app: context.app.clone() }
+        Self { conductor: Conductor::new(context.app.clone()) }
     }
 }
 
@@ -31,7 +35,11 @@ impl Duty for Workflows {
     }
 
     async fn tick(&mut self) -> Result<Next, TickError> {
-        self.app.advance_runs().await?;
-        Ok(Next::After(EVERY))
+        self.conductor.tick().await?;
+        Ok(Next::After(if self.conductor.is_busy() { EVERY_WHEN_BUSY } else { EVERY }))
+    }
+
+    async fn wake(&mut self) {
+        self.conductor.wake().await;
     }
 }

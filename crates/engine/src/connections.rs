@@ -1,10 +1,12 @@
 //! Workers that connect, and that say they live.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use punctual_core::shard::event::{Event, Report, StreamId};
+use punctual_core::namespace::ServedNamespaces;
+use punctual_core::run::WORKFLOW;
+use punctual_core::shard::event::{Event, Report, StreamId, WorkerSpec};
 use punctual_core::shard::write::Epoch;
 use punctual_core::{AttemptNo, JobId, ServerId, ShardId, Span, WorkerId};
 
@@ -120,11 +122,35 @@ impl Engine {
         held: Vec<(JobId, AttemptNo)>,
         acquired: u64,
     ) -> (WorkerSession, OutgoingReceiver) {
+        let spec = info.spec.clone();
+        self.0.connections.registry.connected(worker, stream, info);
+        self.join(worker, stream, spec, held, acquired)
+    }
+
+    /// This server, as the worker that starts the runs of workflows, so many at a time. It is in no list of workers. What it
+    /// had begun on another connection, or another server had, is assigned to it again.
+    pub fn connect_workflows(&self, greeting: &Greeting, at_once: u32) -> (WorkerSession, OutgoingReceiver) {
+        let spec = WorkerSpec {
+            namespaces: ServedNamespaces::All,
+            queues: Vec::new(),
+            capabilities: vec![WORKFLOW.to_owned()],
+            labels: BTreeMap::new(),
+            credit: at_once,
+        };
+        self.join(WorkerId::WORKFLOWS, greeting.stream, spec, Vec::new(), greeting.acquired)
+    }
+
+    fn join(
+        &self,
+        worker: WorkerId,
+        stream: StreamId,
+        spec: WorkerSpec,
+        held: Vec<(JobId, AttemptNo)>,
+        acquired: u64,
+    ) -> (WorkerSession, OutgoingReceiver) {
         let (sender, receiver) = outgoing::channel();
         let queue = sender.queue.clone();
         let registry = &self.0.connections.registry;
-        let spec = info.spec.clone();
-        registry.connected(worker, stream, info);
         let event = Event::WorkerHello { worker, stream, spec, held };
         self.0.inbox.send(Input::Connected { event, worker, stream, sender, acquired });
         let session =

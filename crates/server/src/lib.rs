@@ -130,6 +130,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(workflows::rerun))
         .routes(routes!(workflows::skip))
         .routes(routes!(workflows::decide))
+        .routes(routes!(workflows::send_event))
         .routes(routes!(calendars::list))
         .routes(routes!(calendars::read, calendars::put, calendars::delete))
         .routes(routes!(secrets::list))

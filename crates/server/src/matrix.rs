@@ -88,6 +88,7 @@ const TABLE: &[(&str, Needs)] = &[
     ("rerun", right(Right::SubmitJobs)),
     ("skip_node", right(Right::ControlJobs)),
     ("decide_gate", right(Right::ControlJobs)),
+    ("send_run_event", right(Right::ControlJobs)),
     ("create_backfill", right(Right::ControlSchedules)),
     ("list_backfills", right(Right::ViewSchedules)),
     ("get_backfill", right(Right::ViewSchedules)),

@@ -4,8 +4,8 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{StatusCode, header};
 use punctual_api::{
-    DecideRequest, ResumeRequest, RunList, RunQuery, RunView, SkipNodeRequest, VersionQuery, WorkflowApplied,
-    WorkflowList, WorkflowQuery, WorkflowRunRequest, WorkflowView,
+    DecideRequest, ResumeRequest, RunEventRequest, RunList, RunQuery, RunView, SkipNodeRequest, VersionQuery,
+    WorkflowApplied, WorkflowList, WorkflowQuery, WorkflowRunRequest, WorkflowView,
 };
 use punctual_app::App;
 use punctual_app::permission::{ControlJobs, EditTasks, SubmitJobs, ViewJobs, ViewTasks};
@@ -181,6 +181,22 @@ pub(crate) async fn decide(
     body: Json<DecideRequest>,
 ) -> Result<Response, Refused> {
     Ok(axum::Json(app.decide_gate(&by, id, &body.value).await?).into_response())
+}
+
+/// Tells a run of an outside event: the gates that wait for it succeed, with the payload as their output.
+#[utoipa::path(post, path = "/v1/runs/{id}/events", operation_id = "send_run_event", tag = "workflows",
+    params(("id" = String, Path)), request_body = RunEventRequest, responses(
+    (status = 200, description = "The run as it is now", body = RunView),
+    Problems,
+))]
+pub(crate) async fn send_event(
+    Permit(by): Permit<ControlJobs>,
+    State(app): State<App>,
+    RunPath(id): RunPath,
+    _: NoParams,
+    body: Json<RunEventRequest>,
+) -> Result<Response, Refused> {
+    Ok(axum::Json(app.send_run_event(&by, id, body.value).await?).into_response())
 }
 
 fn created(run: RunView) -> Response {

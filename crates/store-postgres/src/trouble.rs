@@ -69,6 +69,20 @@ impl Trouble {
         matches!(self.class(), "21" | "22" | "23" | "25" | "40" | "42") && !self.is_of_a_standby()
     }
 
+    /// Values or rows do not fit; nothing is wrong with the database or the connection.
+    pub(crate) fn is_about_rows(&self) -> bool {
+        match self {
+            Self::Refused(error) => matches!(error, StoreError::Inconsistent(_)),
+            Self::Postgres(_) | Self::Silent(_) => matches!(self.class(), "21" | "22" | "23"),
+        }
+    }
+
+    /// Others were in the way, and the same transaction may succeed now.
+    pub(crate) fn is_transient(&self) -> bool {
+        let transient = [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE];
+        self.code().is_some_and(|code| transient.contains(code))
+    }
+
     /// A table is not there, or the schema that it should be in.
     fn is_of_a_missing_schema(&self) -> bool {
         let missing = [SqlState::UNDEFINED_TABLE, SqlState::INVALID_SCHEMA_NAME, SqlState::UNDEFINED_SCHEMA];

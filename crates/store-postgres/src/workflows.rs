@@ -9,8 +9,8 @@ use punctual_core::shard::write::{Batch, Void};
 use punctual_core::workflow::{NodeRef, RunEvent, RunState, RunStatus};
 use punctual_core::{JobId, NamespaceId, RunId, ShardId, TaskId, Timestamp};
 use punctual_store::{
-    FoundRow, Maker, OpenRun, Result, RunChange, RunFilter, RunRow, RunStep, TASK_USE_STEP, Transitions, VERSIONS_MAX,
-    WORKFLOWS_MAX, WorkflowRow, WorkflowStored, Workflows, run_ends, tasks_from_bytes, tasks_to_bytes,
+    FoundRow, Maker, OpenRun, Result, RunChange, RunFilter, RunRow, RunStep, StoreError, TASK_USE_STEP, Transitions,
+    VERSIONS_MAX, WORKFLOWS_MAX, WorkflowRow, WorkflowStored, Workflows, run_ends, tasks_from_bytes, tasks_to_bytes,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -24,6 +24,17 @@ use crate::trouble::Trouble;
 use crate::{PostgresStore, sql};
 
 type Done<T> = std::result::Result<T, Trouble>;
+
+/// How often a transaction is tried that PostgreSQL ended because others were in its way.
+pub(crate) const DEADLOCK_TRIES: usize = 4;
+
+/// Whether a step of a run that cannot be stored may be taken back by itself. That costs two round trips for each run, so
+/// a batch is guarded only after it was refused as a whole.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Steps {
+    Trusted,
+    Guarded,
+}
 
 /// Sorts after every id.
 const LAST_ID: Uuid = Uuid([0xff; 16]);
@@ -67,10 +78,17 @@ impl Workflows for PostgresStore {
     async fn start_run(&self, row: RunRow) -> Result<RunChange> {
         self.open()?;
         let conn = self.shared.steps.take().await?;
-        let started = start(conn.shared(), row, self.shared.shard_count).await;
-        if started.is_err() {
-            conn.run("ROLLBACK").await?;
-        }
+        let mut tries = DEADLOCK_TRIES;
+        let started = loop {
+            let started = start(conn.shared(), row.clone(), self.shared.shard_count).await;
+            if started.is_err() {
+                conn.run("ROLLBACK").await?;
+            }
+            tries -= 1;
+            if tries == 0 || !started.as_ref().is_err_and(Trouble::is_transient) {
+                break started;
+            }
+        };
         conn.done();
         Ok(started?)
     }
@@ -78,10 +96,18 @@ impl Workflows for PostgresStore {
     async fn change_run(&self, id: RunId, event: RunEvent, now: Timestamp) -> Result<Option<RunChange>> {
         self.open()?;
         let conn = self.shared.steps.take().await?;
-        let changed = change(conn.shared(), id, event, now, self.shared.shard_count).await;
-        if !matches!(&changed, Ok(Some(change)) if change.refused.is_none()) {
-            conn.run("ROLLBACK").await?;
-        }
+        let events = [event];
+        let mut tries = DEADLOCK_TRIES;
+        let changed = loop {
+            let changed = change(conn.shared(), id, &events, now, self.shared.shard_count).await;
+            if !matches!(&changed, Ok(Some(change)) if change.refused.is_none()) {
+                conn.run("ROLLBACK").await?;
+            }
+            tries -= 1;
+            if tries == 0 || !changed.as_ref().is_err_and(Trouble::is_transient) {
+                break changed;
+            }
+        };
         conn.done();
         Ok(changed?)
     }
@@ -181,7 +207,7 @@ async fn definition(
 /// In a transaction, to be rolled back after an error.
 async fn start(conn: &Arc<Conn>, row: RunRow, shard_count: u16) -> Done<RunChange> {
     conn.run("BEGIN").await?;
-    use_tasks(conn, &row).await?;
+    use_tasks(conn, &row, &[]).await?;
     let RunRow { id, namespace, workflow, version, made, input, tasks, state, status } = &row;
     let (workflow, who, state) = (codec::text(workflow), codec::text(&made.who), state_text(state));
     let (tasks, none) = (tasks_to_bytes(tasks), None::<i64>);
@@ -201,7 +227,7 @@ async fn start(conn: &Arc<Conn>, row: RunRow, shard_count: u16) -> Done<RunChang
     ];
     conn.execute(sql!("insert_run"), &wanted).await?;
     let now = row.made.at;
-    let step = step(conn, row, &[RunEvent::Tick], now).await?;
+    let step = step(conn, row, &[], &[RunEvent::Tick], now).await?;
     write(conn, &step, shard_count).await?;
     conn.run("COMMIT").await?;
     Ok(step.into_change())
@@ -211,32 +237,24 @@ async fn start(conn: &Arc<Conn>, row: RunRow, shard_count: u16) -> Done<RunChang
 async fn change(
     conn: &Arc<Conn>,
     id: RunId,
-    event: RunEvent,
+    events: &[RunEvent],
     now: Timestamp,
     shard_count: u16,
 ) -> Done<Option<RunChange>> {
     conn.run("BEGIN").await?;
     let Some(row) = lock(conn, id).await? else { return Ok(None) };
-    let resumes = matches!(event, RunEvent::Resume { .. });
-    let step = step(conn, row, &[event], now).await?;
+    let step = advance_guarded(conn, &row, events, now, shard_count).await?;
     if step.refused.is_none() {
-        if resumes {
-            use_tasks(conn, &step.row).await?;
-        }
-        write(conn, &step, shard_count).await?;
         conn.run("COMMIT").await?;
     }
     Ok(Some(step.into_change()))
 }
 
 /// Retention leaves the tasks of a run alone until it can release nothing any more.
-async fn use_tasks(conn: &Arc<Conn>, row: &RunRow) -> Done<()> {
-    let mut ids: Vec<Uuid> = row.tasks.iter().flatten().map(|(task, _)| Uuid::from(*task)).collect();
-    ids.sort_unstable();
-    ids.dedup();
-    let rows = conn.query(sql!("lock_tasks"), &[&ids]).await?;
-    let known = rows.iter().map(tasks::read_known).collect::<Read<HashMap<TaskId, KnownTask>>>()?;
-    if known.len() != ids.len() {
+async fn use_tasks(conn: &Arc<Conn>, row: &RunRow, gone: &[TaskId]) -> Done<()> {
+    let known = lock_tasks(conn, row).await?;
+    let is_missing = |task: &TaskId| !known.contains_key(task) && !gone.contains(task);
+    if row.tasks.iter().flatten().any(|(task, _)| is_missing(task)) {
         return Err(Trouble::inconsistent(format!("a task of {} is not there", row.id)));
     }
     let until = row.tasks_used_until();
@@ -252,18 +270,98 @@ async fn use_tasks(conn: &Arc<Conn>, row: &RunRow) -> Done<()> {
     Ok(())
 }
 
-/// What follows from the ends of jobs in a batch, in its transaction.
-pub(crate) async fn step_all(conn: &Arc<Conn>, batch: &Batch, void: &Void) -> Done<()> {
+/// The tasks of a run that are in the store.
+async fn lock_tasks(conn: &Arc<Conn>, row: &RunRow) -> Done<HashMap<TaskId, KnownTask>> {
+    let mut ids: Vec<Uuid> = row.tasks.iter().flatten().map(|(task, _)| Uuid::from(*task)).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let rows = conn.query(sql!("lock_tasks"), &[&ids]).await?;
+    Ok(rows.iter().map(tasks::read_known).collect::<Read<_>>()?)
+}
+
+/// What follows from the ends of jobs in a batch, in its transaction. The jobs have ended whatever becomes of their run, and
+/// the others of its shard must not wait for it. Runs are locked in order of id, which is the order of `run_ends`.
+pub(crate) async fn step_all(conn: &Arc<Conn>, batch: &Batch, void: &Void, steps: Steps) -> Done<()> {
     for (run, events) in run_ends(batch, void) {
-        let Some(row) = lock(conn, run).await? else { continue };
-        match step(conn, row, &events, batch.at).await {
-            Ok(step) => write(conn, &step, ShardId::COUNT_MAX).await?,
-            // The job has ended all the same, and the others of its shard must not wait for this run.
-            Err(Trouble::Refused(error)) => tracing::error!(%run, %error, "a run cannot go on"),
-            Err(trouble) => return Err(trouble),
+        let advanced = match lock(conn, run).await {
+            Ok(None) => continue,
+            Ok(Some(row)) if steps == Steps::Trusted => {
+                advance(conn, &row, &[], &events, batch.at, ShardId::COUNT_MAX).await.map(drop)
+            }
+            Ok(Some(row)) => advance_guarded(conn, &row, &events, batch.at, ShardId::COUNT_MAX).await.map(drop),
+            Err(trouble) => Err(trouble),
+        };
+        match advanced {
+            // The transaction goes on only after what PostgreSQL itself did not refuse.
+            Err(Trouble::Refused(error)) if steps == Steps::Guarded => {
+                tracing::error!(%run, %error, "a run cannot be read or written");
+            }
+            advanced => advanced?,
         }
     }
     Ok(())
+}
+
+/// Applies events to a run, in a transaction that is lost if what follows cannot be stored.
+async fn advance(
+    conn: &Arc<Conn>,
+    row: &RunRow,
+    gone: &[TaskId],
+    events: &[RunEvent],
+    now: Timestamp,
+    shard_count: u16,
+) -> Done<RunStep> {
+    let step = step(conn, row.clone(), gone, events, now).await?;
+    if step.refused.is_none() {
+        if events.iter().any(|event| matches!(event, RunEvent::Resume { .. })) {
+            use_tasks(conn, &step.row, gone).await?;
+        }
+        write(conn, &step, shard_count).await?;
+    }
+    Ok(step)
+}
+
+/// Applies events to a run. If what follows cannot be stored, the run fails instead, and the transaction goes on.
+async fn advance_guarded(
+    conn: &Arc<Conn>,
+    row: &RunRow,
+    events: &[RunEvent],
+    now: Timestamp,
+    shard_count: u16,
+) -> Done<RunStep> {
+    let mut advanced = guarded(conn, advance(conn, row, &[], events, now, shard_count)).await?;
+    if advanced.is_err() {
+        let known = lock_tasks(conn, row).await?;
+        let all = row.tasks.iter().flatten().map(|(task, _)| *task);
+        let gone: Vec<TaskId> = all.filter(|task| !known.contains_key(task)).collect();
+        if !gone.is_empty() {
+            advanced = guarded(conn, advance(conn, row, &gone, events, now, shard_count)).await?;
+        }
+    }
+    let error = match advanced {
+        Ok(step) => return Ok(step),
+        Err(error) => error,
+    };
+    tracing::error!(run = %row.id, %error, "a run could not go on, and fails");
+    let step = RunStep::broken(row.clone(), &error, now);
+    guarded(conn, write(conn, &step, shard_count)).await??;
+    Ok(step)
+}
+
+/// Does something in a savepoint. An inner error says that it was refused, and that nothing of it is left.
+async fn guarded<T>(conn: &Arc<Conn>, work: impl Future<Output = Done<T>>) -> Done<std::result::Result<T, StoreError>> {
+    conn.run("SAVEPOINT step").await?;
+    match work.await {
+        Ok(done) => {
+            conn.run("RELEASE SAVEPOINT step").await?;
+            Ok(Ok(done))
+        }
+        Err(trouble) if trouble.is_about_rows() => {
+            conn.run("ROLLBACK TO SAVEPOINT step").await?;
+            Ok(Err(trouble.into()))
+        }
+        Err(trouble) => Err(trouble),
+    }
 }
 
 async fn lock(conn: &Arc<Conn>, id: RunId) -> Done<Option<RunRow>> {
@@ -272,12 +370,12 @@ async fn lock(conn: &Arc<Conn>, id: RunId) -> Done<Option<RunRow>> {
 }
 
 /// Works out what follows, and writes nothing.
-async fn step(conn: &Arc<Conn>, row: RunRow, events: &[RunEvent], now: Timestamp) -> Done<RunStep> {
+async fn step(conn: &Arc<Conn>, row: RunRow, gone: &[TaskId], events: &[RunEvent], now: Timestamp) -> Done<RunStep> {
     let spec = definition(conn, row.namespace, &row.workflow, Some(row.version))
         .await?
         .ok_or_else(|| Trouble::inconsistent(format!("the definition of {} is gone", row.id)))?
         .spec;
-    let mut open = OpenRun::new(row, &spec).map_err(Trouble::Refused)?;
+    let mut open = OpenRun::new(row, &spec).map_err(Trouble::Refused)?.without_tasks(gone);
     loop {
         let missing = match open.step(events, now) {
             Ok(step) => return Ok(step),

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use punctual_core::schedule::By;
 use punctual_core::shard::write::{Batch, Void};
 use punctual_core::workflow::{NodeRef, RunEvent, RunState, RunStatus};
-use punctual_core::{JobId, NamespaceId, RunId, Timestamp};
+use punctual_core::{JobId, NamespaceId, RunId, TaskId, Timestamp};
 use punctual_store::{
     FoundRow, Maker, OpenRun, Result, RunChange, RunFilter, RunRow, RunStep, VERSIONS_MAX, WORKFLOWS_MAX, WorkflowRow,
     WorkflowStored, Workflows, run_ends, tasks_from_bytes, tasks_to_bytes,
@@ -14,7 +14,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use crate::jobs::store_jobs;
 use crate::writer::{Db, Failure};
-use crate::{SqliteStore, codec, sql};
+use crate::{SqliteStore, codec, sql, tasks};
 
 type Done<T> = std::result::Result<T, Failure>;
 
@@ -55,11 +55,7 @@ impl Workflows for SqliteStore {
         let change = move |db: &mut Db| {
             db.all_or_nothing(|db| {
                 let Some(row) = one(&db.conn, id)? else { return Ok(None) };
-                let step = step(db, row, &[event], now)?;
-                if step.refused.is_none() {
-                    write(db, &step, shard_count)?;
-                    use_tasks(db, &step.row)?;
-                }
+                let step = advance(db, &row, &[event], now, shard_count)?;
                 Ok(Some(step.into_change()))
             })
         };
@@ -167,41 +163,83 @@ fn start(db: &mut Db, row: RunRow, shard_count: u16) -> Done<RunChange> {
         None::<i64>,
         None::<i64>
     ])?;
-    use_tasks(db, &row)?;
+    use_tasks(db, &row, &[])?;
     let now = row.made.at;
-    let step = step(db, row, &[RunEvent::Tick], now)?;
+    let step = step(db, row, &[], &[RunEvent::Tick], now)?;
     write(db, &step, shard_count)?;
     Ok(step.into_change())
 }
 
 /// Retention leaves the tasks of a run alone until it can release nothing any more.
-fn use_tasks(db: &mut Db, row: &RunRow) -> Done<()> {
-    for (task, _) in row.tasks.iter().flatten() {
+fn use_tasks(db: &mut Db, row: &RunRow, gone: &[TaskId]) -> Done<()> {
+    for (task, _) in row.tasks.iter().flatten().filter(|(task, _)| !gone.contains(task)) {
         db.use_task(*task, row.tasks_used_until())?;
     }
     Ok(())
 }
 
-/// What follows from the ends of jobs in a batch.
+/// What follows from the ends of jobs in a batch. The jobs have ended whatever becomes of their run, and the others of its
+/// shard must not wait for it.
 pub(crate) fn step_all(db: &mut Db, batch: &Batch, void: &Void) -> Done<()> {
     for (run, events) in run_ends(batch, void) {
-        let Some(row) = one(&db.conn, run)? else { continue };
-        match step(db, row, &events, batch.at) {
-            Ok(step) => write(db, &step, punctual_core::ShardId::COUNT_MAX)?,
-            // The job has ended all the same, and the others of its shard must not wait for this run.
-            Err(Failure::Refused(error)) => tracing::error!(%run, %error, "a run cannot go on"),
-            Err(broken) => return Err(broken),
+        let advanced = match one(&db.conn, run) {
+            Ok(None) => continue,
+            Ok(Some(row)) => advance(db, &row, &events, batch.at, punctual_core::ShardId::COUNT_MAX).map(drop),
+            Err(failure) => Err(failure),
+        };
+        match advanced {
+            Err(Failure::Refused(error)) => tracing::error!(%run, %error, "a run cannot be read or written"),
+            advanced => advanced?,
         }
     }
     Ok(())
 }
 
+/// Applies events to a run. If what follows cannot be stored, the run fails instead.
+fn advance(db: &mut Db, row: &RunRow, events: &[RunEvent], now: Timestamp, shard_count: u16) -> Done<RunStep> {
+    let resumes = events.iter().any(|event| matches!(event, RunEvent::Resume { .. }));
+    let attempt = |db: &mut Db, gone: &[TaskId]| {
+        db.all_or_nothing(|db| {
+            let step = step(db, row.clone(), gone, events, now)?;
+            if step.refused.is_none() {
+                write(db, &step, shard_count)?;
+                if resumes {
+                    use_tasks(db, &step.row, gone)?;
+                }
+            }
+            Ok(step)
+        })
+    };
+    let mut advanced = attempt(db, &[]);
+    if let Err(Failure::Refused(_)) = advanced {
+        let gone = gone_tasks(&db.conn, row)?;
+        if !gone.is_empty() {
+            advanced = attempt(db, &gone);
+        }
+    }
+    let Err(Failure::Refused(error)) = advanced else { return advanced };
+    tracing::error!(run = %row.id, %error, "a run could not go on, and fails");
+    let step = RunStep::broken(row.clone(), &error, now);
+    db.all_or_nothing(|db| write(db, &step, shard_count))?;
+    Ok(step)
+}
+
+fn gone_tasks(conn: &Connection, row: &RunRow) -> Done<Vec<TaskId>> {
+    let mut gone = Vec::new();
+    for (task, _) in row.tasks.iter().flatten() {
+        if tasks::known(conn, *task)?.is_none() {
+            gone.push(*task);
+        }
+    }
+    Ok(gone)
+}
+
 /// Works out what follows, and writes nothing.
-fn step(db: &Db, row: RunRow, events: &[RunEvent], now: Timestamp) -> Done<RunStep> {
+fn step(db: &Db, row: RunRow, gone: &[TaskId], events: &[RunEvent], now: Timestamp) -> Done<RunStep> {
     let spec = definition(&db.conn, row.namespace, &row.workflow, Some(row.version))?
         .ok_or_else(|| Failure::inconsistent(format!("the definition of {} is gone", row.id)))?
         .spec;
-    let mut open = OpenRun::new(row, &spec).map_err(Failure::Refused)?;
+    let mut open = OpenRun::new(row, &spec).map_err(Failure::Refused)?.without_tasks(gone);
     loop {
         let missing = match open.step(events, now) {
             Ok(step) => return Ok(step),

@@ -90,6 +90,8 @@ pub struct RunFilter {
 
 /// The end of a job of a run reaches its run in [`Transitions::apply`](crate::Transitions::apply), in the transaction that ends
 /// the job. Nothing else of a run is fenced: whoever changes it locks its row.
+///
+/// A step that cannot be stored ends its run, and never the transaction that it is a part of: [`RunStep::broken`].
 #[async_trait]
 pub trait Workflows: Send + Sync + 'static {
     /// Stores a new version unless the newest one has the same spec. `row.version` says nothing.
@@ -163,6 +165,12 @@ impl OpenRun {
         self.row.id
     }
 
+    /// Nodes of tasks that are not in the store any more fail when their turn comes.
+    pub fn without_tasks(mut self, gone: &[TaskId]) -> Self {
+        gone.iter().for_each(|task| self.known.task_is_gone(*task));
+        self
+    }
+
     /// An error names the nodes whose outputs have to be put into `known` first.
     pub fn step(&self, events: &[RunEvent], now: Timestamp) -> std::result::Result<RunStep, Missing> {
         let row = &self.row;
@@ -190,6 +198,16 @@ impl OpenRun {
 }
 
 impl RunStep {
+    /// The end of a run that cannot go on, because what follows could not be stored or worked out.
+    pub fn broken(row: RunRow, error: &StoreError, now: Timestamp) -> Self {
+        let RunRow { state, .. } = row;
+        let state = state.break_off(format!("the run could not go on: {error}"), now);
+        let (status, ended_at) = (state.status(0), state.ended_at);
+        let wake_at = state.awaits_report().then_some(now);
+        let row = RunRow { state, status, ..row };
+        Self { row, wake_at, ended_at, kept: Vec::new(), jobs: Vec::new(), cancels: Vec::new(), refused: None }
+    }
+
     pub fn into_change(self) -> RunChange {
         RunChange { row: self.row, jobs: self.jobs, cancels: self.cancels, refused: self.refused }
     }

@@ -24,6 +24,7 @@ pub mod proxy;
 pub mod schedules;
 pub mod witness;
 pub mod worker;
+pub mod workflows;
 
 pub use clock::Moment;
 pub use findings::Findings;

@@ -1,4 +1,4 @@
-//! `verify exactly-once | load | lists | leavers | fleet | floods | faults | disk | schedules | downtime`, and `verify check` to judge a kept run
+//! `verify exactly-once | load | lists | leavers | fleet | floods | faults | disk | schedules | downtime | workflows`, and `verify check` to judge a kept run
 //! again.
 
 use std::path::PathBuf;
@@ -17,6 +17,7 @@ use punctual_verify::leavers::Leavers;
 use punctual_verify::lists::Lists;
 use punctual_verify::load::Load;
 use punctual_verify::schedules::{self, Schedules};
+use punctual_verify::workflows::Workflows;
 use punctual_verify::{Findings, worker};
 
 #[derive(Parser)]
@@ -49,6 +50,8 @@ enum Command {
     Disk(Disk),
     /// Schedules of every kind while servers are killed, stopped and cut off: one verdict for each planned time
     Schedules(Schedules),
+    /// Chains of jobs while a server and a worker are killed at each step: in order, none lost, none twice
+    Workflows(Workflows),
     /// No server for a compressed day: which missed times run afterwards, and how fast
     Downtime(Downtime),
     /// Judge a kept run again
@@ -135,6 +138,9 @@ async fn run(Args { command, keep }: Args) -> anyhow::Result<ExitCode> {
         }
         Command::Downtime(run) => {
             rounds("downtime", run.rounds, &keep, async |_, folder| run.round(folder).await).await
+        }
+        Command::Workflows(run) => {
+            rounds("workflows", run.rounds, &keep, async |_, folder| run.round(folder).await).await
         }
         Command::ExactlyOnce(run) => {
             rounds("exactly-once", run.rounds, &keep, async |round, folder| run.round(round, folder).await).await

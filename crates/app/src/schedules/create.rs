@@ -1,6 +1,6 @@
 //! Creating schedules and replacing their definitions: one, or up to 10,000 at once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -9,9 +9,11 @@ use punctual_api::{
     ErrorKind, IfExists, ScheduleBulkAnswer, ScheduleBulkRequest, ScheduleRequest, ScheduleView, limits,
 };
 use punctual_core::namespace::NamespaceId;
+use punctual_core::run::{Run, WorkflowRun};
 use punctual_core::schedule::{
     NewSchedule, Plan, ScheduleCommand, ScheduleEdit, ScheduleReply, ScheduleRow, ScheduleSpec,
 };
+use punctual_core::task::TaskSpec;
 use punctual_core::{ScheduleId, ShardId, TaskId};
 
 use crate::cluster::Place;
@@ -19,6 +21,7 @@ use crate::principal::By;
 use crate::principal::permission::EditSchedules;
 use crate::schedules::{RequestZone, not_found, refused, request, rules};
 use crate::submit::WantedTask;
+use crate::workflows::task_of_workflow;
 use crate::{App, AppError, Checked, Faults, Precondition, Result, cut, task_rights};
 
 /// Names of an error; the others are like them.
@@ -257,10 +260,17 @@ impl App {
             calendars.dedup();
             ready.push((id, name, text, calendars, spec));
         }
+        let workflows: Vec<Option<TaskSpec>> =
+            requests.iter().map(|request| request.workflow.as_deref().map(task_of_workflow)).collect();
         let wanted: Vec<WantedTask<'_>> = requests
             .iter()
-            .map(|request| WantedTask { name: request.task.as_deref(), inline: request.inline.as_ref() })
+            .zip(&workflows)
+            .map(|(request, workflow)| WantedTask {
+                name: request.task.as_deref(),
+                inline: request.inline.as_ref().or(workflow.as_ref()),
+            })
             .collect();
+        self.check_workflows(namespace, requests, &wanted, &under).await?;
         for (place, spec) in wanted.iter().enumerate().filter_map(|(place, wanted)| Some((place, wanted.inline?))) {
             self.check_secrets(namespace, spec, &format!("{}/inline", under(place))).await?;
         }
@@ -273,6 +283,36 @@ impl App {
             Ready { new: NewSchedule { id, namespace, name, edit }, spec }
         };
         Ok(ready.map(build).collect())
+    }
+
+    /// Whether the workflows that they run are there.
+    async fn check_workflows(
+        &self,
+        namespace: NamespaceId,
+        requests: &[ScheduleRequest],
+        wanted: &[WantedTask<'_>],
+        under: &impl Fn(usize) -> String,
+    ) -> Result<()> {
+        let mut known: HashSet<(&str, Option<u32>)> = HashSet::new();
+        for (place, (request, wanted)) in requests.iter().zip(wanted).enumerate() {
+            let Some(Run::Workflow(WorkflowRun { name, version })) = wanted.inline.map(|spec| &spec.run) else {
+                continue;
+            };
+            if !known.insert((name, *version)) {
+                continue;
+            }
+            if let Err(error) = self.read_workflow(namespace, name, *version).await {
+                let field = if request.workflow.is_some() { "workflow" } else { "inline/run/workflow/name" };
+                return Err(match error.kind {
+                    ErrorKind::WorkflowNotFound => {
+                        let error = AppError::field(format!("{}/{field}", under(place)), error.detail);
+                        error.hint("PUT /v1/workflows/{name} stores one")
+                    }
+                    _ => error,
+                });
+            }
+        }
+        Ok(())
     }
 
     /// Whether it can fire at all, as far as that is plain to see.

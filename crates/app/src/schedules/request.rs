@@ -30,16 +30,21 @@ pub(super) fn check(request: &ScheduleRequest) -> Result<()> {
     if let Some(name) = &request.name {
         faults.check(self::name("/name", name));
     }
-    faults.check(match (&request.task, &request.inline) {
-        (Some(name), None) => validate::name("/task", name),
-        (None, Some(spec)) => validate::spec(spec).map_err(|error| error.under("/inline")),
-        (Some(_), Some(_)) => {
+    faults.check(match (&request.task, &request.inline, &request.workflow) {
+        (Some(name), None, None) => validate::name("/task", name),
+        (None, Some(spec), None) => validate::spec(spec).map_err(|error| error.under("/inline")),
+        (None, None, Some(workflow)) => validate::name("/workflow", workflow),
+        (Some(_), Some(_), None) => {
             let error = AppError::field("", "the schedule has both a task and an inline definition");
             Err(error.hint("give one of the two"))
         }
-        (None, None) => {
+        (_, _, Some(_)) => {
+            let error = AppError::field("", "the schedule has both a task and a workflow");
+            Err(error.hint("give one of `task`, `inline` and `workflow`"))
+        }
+        (None, None, None) => {
             let error = AppError::field("", "the schedule names no task");
-            Err(error.hint("give `task`, the name of a task, or define one in `inline`"))
+            Err(error.hint("give `task` or `workflow`, the name of one, or define a task in `inline`"))
         }
     });
     if let Some(input) = &request.input {

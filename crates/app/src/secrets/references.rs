@@ -58,7 +58,7 @@ pub(crate) fn plain_credentials(spec: &TaskSpec) -> Vec<Warning> {
         Run::Slack(message) if message.is_address() && secrets_in(&message.webhook).is_empty() => {
             places.push("/run/slack/webhook".to_owned());
         }
-        Run::Slack(_) | Run::Email(_) | Run::Telegram(_) | Run::Probe(_) | Run::Handler(_) => {}
+        Run::Slack(_) | Run::Email(_) | Run::Telegram(_) | Run::Probe(_) | Run::Handler(_) | Run::Workflow(_) => {}
     }
     if let Run::Http(call) = &spec.run
         && let Ok(url) = url::Url::parse(&call.url)

@@ -1,19 +1,20 @@
 //! What people do to runs, and what time alone brings about.
 
+use bytes::Bytes;
 use futures_util::future::join_all;
 use punctual_api::{
-    DecideRequest, ErrorKind, GateDecision, ResumeRequest, RunQuery, RunView, SkipNodeRequest, VersionQuery,
-    WorkflowQuery,
+    DecideRequest, ErrorKind, GateDecision, ResumeRequest, RunEventRequest, RunQuery, RunView, SkipNodeRequest,
+    VersionQuery, WorkflowQuery,
 };
 use punctual_core::shard::event::Command;
-use punctual_core::workflow::{GateVerdict, Refusal, RunEvent, WorkflowSpec};
-use punctual_core::{JobId, RunId};
-use punctual_store::{RunChange, RunRow};
+use punctual_core::workflow::{GateVerdict, OUTPUT_KEPT_MAX, Refusal, RunEvent, WorkflowSpec};
+use punctual_core::{JobId, RunId, json};
+use punctual_store::{RunChange, RunRow, StoreError};
 
 use super::apply::read_spec;
 use crate::principal::By;
 use crate::principal::permission::ControlJobs;
-use crate::{App, AppError, Checked, Result, cut};
+use crate::{App, AppError, Checked, Faults, Result, cut, validate};
 
 /// Jobs that are cancelled at a time.
 const CANCELS_AT_ONCE: usize = 32;
@@ -53,6 +54,15 @@ impl App {
         self.change_run(by, row, RunEvent::Decide { node, verdict, by: by.who().to_owned() }).await
     }
 
+    /// Tells a run of an outside event.
+    pub async fn send_run_event(&self, by: &By<ControlJobs>, id: RunId, request: RunEventRequest) -> Result<RunView> {
+        request.check()?;
+        let (row, _) = self.with_spec(by, id).await?;
+        let RunEventRequest { event, payload } = request;
+        let payload = payload.map(|json| Bytes::from(Box::<str>::from(json).into_string()));
+        self.change_run(by, row, RunEvent::Arrived { event, payload, by: by.who().to_owned() }).await
+    }
+
     async fn with_spec(&self, by: &By<ControlJobs>, id: RunId) -> Result<(RunRow, WorkflowSpec)> {
         let row = self.read_run(by.namespace(), id).await?;
         let workflow = self.read_workflow(row.namespace, &row.workflow, Some(row.version)).await?;
@@ -87,20 +97,40 @@ impl App {
     }
 
     /// Advances the runs of this server's shards whose time has come: gates that nobody decided, runs that take too long, and
-    /// jobs that are still to be cancelled.
-    pub async fn advance_runs(&self) -> Result<()> {
+    /// jobs that are still to be cancelled. Answers the runs that have ended and whose jobs have not heard of it.
+    pub(super) async fn advance_runs(&self) -> Result<Vec<RunRow>> {
         let owned = self.0.cluster.owned_here();
+        let mut ended = Vec::new();
         if owned.is_empty() {
-            return Ok(());
+            return Ok(ended);
         }
         let due = self.0.store.due_runs(self.now(), DUE_RUNS_MAX).await?;
         for id in due.into_iter().filter(|id| owned.contains(&id.shard())) {
-            let changed = self.0.store.change_run(id, RunEvent::Tick, self.now()).await?;
-            let Some(RunChange { jobs, cancels, .. }) = changed else { continue };
-            self.tell_of_jobs(&jobs).await;
-            self.cancel_jobs_of_run(&cancels).await;
+            let row = self.change_and_tell(id, RunEvent::Tick).await?;
+            ended.extend(row.filter(|row| row.state.awaits_report()));
         }
-        Ok(())
+        Ok(ended)
+    }
+
+    pub(super) async fn advance_run(&self, id: RunId, event: RunEvent) -> Result<()> {
+        self.change_and_tell(id, event).await.map(drop)
+    }
+
+    /// `None` if the run is not there, or cannot be read or written: it must not keep others from going on.
+    async fn change_and_tell(&self, id: RunId, event: RunEvent) -> Result<Option<RunRow>> {
+        match self.0.store.change_run(id, event, self.now()).await {
+            Ok(None) => Ok(None),
+            Ok(Some(RunChange { row, jobs, cancels, refused: _ })) => {
+                self.tell_of_jobs(&jobs).await;
+                self.cancel_jobs_of_run(&cancels).await;
+                Ok(Some(row))
+            }
+            Err(StoreError::Inconsistent(error)) => {
+                tracing::error!(run = %id, error, "a run was not advanced");
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
@@ -113,6 +143,10 @@ fn node(spec: &WorkflowSpec, name: &str, pointer: &str) -> Result<u16> {
 fn refused_because(refusal: Refusal) -> AppError {
     let (detail, hint) = match refusal {
         Refusal::NotOpen => ("the node is not a gate that waits for a decision", "look at the states of its nodes"),
+        Refusal::NoSuchEvent => (
+            "no gate of the run waits for this event now",
+            "look at the states of its nodes, and try again when it waits",
+        ),
         Refusal::NotSkippable => (
             "the node cannot be skipped in its state",
             "skip what has not started; resume a failed run with `skip` to pass over what failed",
@@ -129,3 +163,22 @@ impl Checked for VersionQuery {}
 impl Checked for ResumeRequest {}
 impl Checked for SkipNodeRequest {}
 impl Checked for DecideRequest {}
+impl Checked for RunEventRequest {
+    fn check(&self) -> Result<()> {
+        let mut faults = Faults::default();
+        faults.check(validate::name("/event", &self.event));
+        if let Some(payload) = &self.payload {
+            let len = payload.get().len();
+            if len > OUTPUT_KEPT_MAX {
+                faults.check(Err(AppError::too_long(
+                    "/payload",
+                    format!("must be at most {OUTPUT_KEPT_MAX} bytes, not {len}"),
+                )));
+            } else if json::depth(payload.get().as_bytes()) > json::DEPTH_MAX {
+                let detail = format!("must be nested at most {} deep", json::DEPTH_MAX);
+                faults.check(Err(AppError::too_long("/payload", detail)));
+            }
+        }
+        faults.finish()
+    }
+}

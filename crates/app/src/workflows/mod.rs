@@ -5,6 +5,10 @@
 
 mod apply;
 mod change;
+mod conduct;
 mod job;
 mod start;
 mod view;
+
+pub(crate) use apply::task_of_workflow;
+pub use conduct::Conductor;

@@ -5,10 +5,12 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use punctual_api::{ErrorKind, RunView, WorkflowRunRequest};
+use punctual_core::run::Run;
 use punctual_core::schedule::By as DoneAt;
+use punctual_core::shard::event::Assignment;
 use punctual_core::task::Task;
-use punctual_core::workflow::{RunState, RunStatus};
-use punctual_core::{NamespaceId, RunId};
+use punctual_core::workflow::{RunJob, RunState, RunStatus, WorkflowSpec};
+use punctual_core::{JobId, NamespaceId, RunId};
 use punctual_store::{NewJob, RunChange, RunRow, WorkflowRow};
 
 use super::apply::{read_spec, task_places};
@@ -16,6 +18,21 @@ use crate::principal::By;
 use crate::principal::permission::SubmitJobs;
 use crate::submit::{WantedTask, near_future};
 use crate::{App, AppError, Checked, Faults, Result, cut, validate};
+
+/// How deep workflows may run each other.
+pub(super) const NESTING_MAX: usize = 5;
+
+/// A run that is about to start.
+struct NewRun<'a> {
+    id: RunId,
+    namespace: NamespaceId,
+    who: &'a str,
+    workflow: WorkflowRow,
+    /// That of `workflow`.
+    spec: &'a WorkflowSpec,
+    input: Option<Bytes>,
+    job: Option<RunJob>,
+}
 
 impl App {
     /// Starts a run of a workflow. It keeps the version that it starts with.
@@ -46,17 +63,66 @@ impl App {
         row: WorkflowRow,
         input: Option<Bytes>,
     ) -> Result<RunView> {
+        let shards = self.shards_for_new_jobs();
+        let turn = self.0.shard_turn.fetch_add(1, Ordering::Relaxed);
+        let id = RunId::new(self.now(), shards[(turn % shards.len() as u64) as usize], self.random());
         let spec = read_spec(&row)?;
-        let places = task_places(&spec);
+        let run = self.store_run(NewRun { id, namespace, who, workflow: row, spec: &spec, input, job: None }).await?;
+        super::view::run(&run, &spec)
+    }
+
+    /// Starts the run that an attempt of a job is, unless it was started before.
+    pub(super) async fn start_run_of(&self, assignment: &Assignment) -> Result<()> {
+        let Run::Workflow(wanted) = &assignment.task.spec.run else { return Err(AppError::out_of_place()) };
+        let (job, attempt) = (assignment.key.id, assignment.attempt.0);
+        let id = RunId::of_attempt(job, attempt);
+        if self.0.store.run(id).await?.is_some() {
+            return Ok(());
+        }
+        let namespace = assignment.task.namespace;
+        let workflow = self.read_workflow(namespace, &wanted.name, wanted.version).await?;
+        self.check_nesting(job).await?;
+        let spec = read_spec(&workflow)?;
+        let input = assignment.input.clone().into_bytes();
+        let (who, job) = (job.to_string(), Some(RunJob { job, attempt, is_reported: false }));
+        let new = NewRun { id, namespace, who: &who, workflow, spec: &spec, input, job };
+        match self.store_run(new).await {
+            // Another server was quicker.
+            Err(_) if self.0.store.run(id).await?.is_some() => Ok(()),
+            started => started.map(drop),
+        }
+    }
+
+    /// Refuses a job of a run that is nested too deep to start another run.
+    async fn check_nesting(&self, job: JobId) -> Result<()> {
+        let mut job = job;
+        for _ in 1..NESTING_MAX {
+            let Some(node) = self.0.store.node_of_job(job).await? else { return Ok(()) };
+            let parent = self.0.store.run(node.run).await?.and_then(|run| run.state.job);
+            match parent {
+                Some(parent) => job = parent.job,
+                None => return Ok(()),
+            }
+        }
+        if self.0.store.node_of_job(job).await?.is_none() {
+            return Ok(());
+        }
+        let error = AppError::new(ErrorKind::RunRefused, format!("workflows may run each other {NESTING_MAX} deep"));
+        Err(error.hint("have one workflow of the chain run the tasks of the next one itself"))
+    }
+
+    async fn store_run(&self, new: NewRun<'_>) -> Result<RunRow> {
+        let NewRun { id, namespace, who, workflow, spec, input, job } = new;
+        let places = task_places(spec);
         let work: Vec<usize> =
             (0..places.len()).filter(|&at| places[at].name.is_some() || places[at].inline.is_some()).collect();
         let wanted: Vec<WantedTask<'_>> =
-            work.iter().map(|&at| WantedTask { name: places[at].name, inline: places[at].inline }).collect();
+            work.iter().map(|&at| WantedTask { name: places[at].name, inline: places[at].inline.as_deref() }).collect();
         let found = match &wanted[..] {
             [] => Vec::new(),
             wanted => {
                 let resolved = self.resolve_tasks(namespace, wanted, |at| places[work[at]].pointer.clone()).await;
-                resolved.map_err(|error| gone(error, &row))?
+                resolved.map_err(|error| gone(error, &workflow))?
             }
         };
         let mut tasks: Vec<Option<Arc<Task>>> = vec![None; places.len()];
@@ -66,23 +132,21 @@ impl App {
         // Of its jobs nobody knows the number. Once started it is never held up, so that nothing half-done remains.
         let admitted = self.admit_jobs(namespace, 1).await?;
         let now = self.now();
-        let shards = self.shards_for_new_jobs();
-        let turn = self.0.shard_turn.fetch_add(1, Ordering::Relaxed);
         let run = RunRow {
-            id: RunId::new(now, shards[(turn % shards.len() as u64) as usize], self.random()),
+            id,
             namespace,
-            workflow: row.name,
-            version: row.version,
+            workflow: workflow.name,
+            version: workflow.version,
             made: DoneAt { at: now, who: who.to_owned() },
             input: input.filter(|input| &input[..] != b"null"),
             tasks: tasks.iter().map(|task| task.as_ref().map(|task| (task.id, task.spec.priority))).collect(),
-            state: RunState::new(places.len(), now + spec.timeout),
+            state: RunState { job, ..RunState::new(places.len(), now + spec.timeout) },
             status: RunStatus::Running,
         };
         let RunChange { row: run, jobs, .. } = self.0.store.start_run(run).await?;
         admitted.stored(1);
         self.tell_of_jobs(&jobs).await;
-        super::view::run(&run, &spec)
+        Ok(run)
     }
 
     /// Passes word of jobs of runs on. If it is lost, the owners' sweeps find them.

@@ -2,7 +2,8 @@
 
 use punctual_api::{DoneBy, ErrorKind, ItemsView, NodeView, RunList, RunQuery, RunSummary, RunView};
 use punctual_core::workflow::{
-    FanState, Graph, GraphNode, HandlerKind, ItemStatus, NodeKind, NodeState, Note, WorkflowSpec,
+    FanState, Graph, GraphNode, HandlerKind, ItemStatus, NodeKind, NodeState, NodeStatus, Note, RunState, RunStatus,
+    WorkflowSpec,
 };
 use punctual_core::{NamespaceId, RunId};
 use punctual_store::{RunFilter, RunRow};
@@ -13,6 +14,9 @@ use crate::parameters::{bad_cursor, page};
 use crate::principal::By;
 use crate::principal::permission::ViewJobs;
 use crate::{App, AppError, Result, cut, validate};
+
+/// Nodes that one line names.
+pub(super) const NAMED_MAX: usize = 5;
 
 impl App {
     pub async fn run(&self, by: &By<ViewJobs>, id: RunId) -> Result<RunView> {
@@ -62,7 +66,8 @@ pub(super) fn run(row: &RunRow, spec: &WorkflowSpec) -> Result<RunView> {
         AppError::new(ErrorKind::Internal, detail).because(format!("{faults:?}"))
     })?;
     let input = row.input.as_deref().and_then(|input| std::str::from_utf8(input).ok());
-    let nodes = graph.nodes.iter().zip(&row.state.nodes).map(|(node, state)| view(&graph, node, state)).collect();
+    let nodes =
+        graph.nodes.iter().zip(&row.state.nodes).map(|(node, state)| view(&graph, &row.state, node, state)).collect();
     Ok(RunView {
         id: row.id,
         workflow: row.workflow.clone(),
@@ -71,6 +76,10 @@ pub(super) fn run(row: &RunRow, spec: &WorkflowSpec) -> Result<RunView> {
         created: done(&row.made),
         deadline: row.state.deadline,
         timed_out: row.state.timed_out,
+        job: row.state.job.map(|job| job.job),
+        output: row.state.output.clone(),
+        reason: row.state.broken.clone(),
+        explanation: explanation(row, &graph),
         ended_at: row.state.ended_at,
         cancelled: row.state.cancelled.as_ref().map(note),
         input: input.and_then(|input| RawValue::from_string(input.to_owned()).ok()),
@@ -78,12 +87,79 @@ pub(super) fn run(row: &RunRow, spec: &WorkflowSpec) -> Result<RunView> {
     })
 }
 
+/// Why a run is in its state, and what it waits for.
+fn explanation(row: &RunRow, graph: &Graph) -> String {
+    let state = &row.state;
+    let nodes = || graph.nodes.iter().zip(&state.nodes);
+    match row.status {
+        RunStatus::Running => {
+            let mut waits: Vec<String> = nodes().filter_map(|(node, state)| what_runs(node, state)).collect();
+            let more = waits.len().saturating_sub(NAMED_MAX);
+            waits.truncate(NAMED_MAX);
+            if more > 0 {
+                waits.push(format!("{more} more"));
+            }
+            let ends = if state.cancelled.is_some() || state.timed_out { "It is ending. " } else { "" };
+            format!("{ends}It waits for {}.", waits.join(", "))
+        }
+        RunStatus::Succeeded => "All its nodes have ended, and none failed.".to_owned(),
+        RunStatus::Cancelled => "It was cancelled.".to_owned(),
+        RunStatus::Failed => {
+            let failed = nodes().find(|(_, node)| node.status == NodeStatus::Failed);
+            match (&state.broken, failed) {
+                (Some(reason), _) => format!("It failed: {reason}."),
+                (None, _) if state.timed_out => "It failed because its time was over.".to_owned(),
+                (None, Some((node, NodeState { reason: Some(reason), .. }))) => {
+                    format!("It failed because `{}` failed: {reason}.", node.name)
+                }
+                (None, Some((node, _))) => format!("It failed because `{}` failed.", node.name),
+                (None, None) => "It failed because a node was cancelled.".to_owned(),
+            }
+        }
+    }
+}
+
+/// A node that has begun and not ended.
+fn what_runs(node: &GraphNode, state: &NodeState) -> Option<String> {
+    let job = || state.job.map(|job| format!(" ({job})")).unwrap_or_default();
+    match (state.status, state.fan.as_deref()) {
+        (NodeStatus::Active, Some(fan)) => {
+            let done = fan.count(ItemStatus::Succeeded) + fan.count(ItemStatus::Failed);
+            Some(format!("`{}` ({done} of {} jobs have ended)", node.name, fan.len()))
+        }
+        (NodeStatus::Active, None) => Some(format!("`{}`{}", node.name, job())),
+        (NodeStatus::Open, _) => Some(match &node.event {
+            Some(event) => format!("the event `{event}` (`{}`)", node.name),
+            None => format!("a decision about `{}`", node.name),
+        }),
+        _ => None,
+    }
+}
+
+/// What a node waits for that has not begun, or that is a gate.
+fn waiting_for(graph: &Graph, node: &GraphNode, run: &RunState, state: &NodeState) -> Option<String> {
+    match state.status {
+        NodeStatus::Open => Some(match &node.event {
+            Some(event) => format!("the event `{event}`"),
+            None => "a decision".to_owned(),
+        }),
+        NodeStatus::Waiting if node.is_handler() => Some("the end of all nodes".to_owned()),
+        NodeStatus::Waiting => {
+            let open = node.needs.iter().filter(|&&need| !run.nodes[usize::from(need)].status.is_final());
+            let names: Vec<String> = open.map(|&need| format!("`{}`", graph.nodes[usize::from(need)].name)).collect();
+            (!names.is_empty()).then(|| names.join(", "))
+        }
+        _ => None,
+    }
+}
+
 fn note(note: &Note) -> DoneBy {
     DoneBy { at: note.at, who: note.by.clone() }
 }
 
-fn view(graph: &Graph, node: &GraphNode, state: &NodeState) -> NodeView {
+fn view(graph: &Graph, run: &RunState, node: &GraphNode, state: &NodeState) -> NodeView {
     let kind = match node.kind {
+        NodeKind::Work if node.runs_workflow => "workflow",
         NodeKind::Work => "task",
         NodeKind::Gate { .. } => "gate",
         NodeKind::Handler(HandlerKind::Failure) => "on_failure",
@@ -100,6 +176,7 @@ fn view(graph: &Graph, node: &GraphNode, state: &NodeState) -> NodeView {
         released_at: state.released_at,
         ended_at: state.ended_at,
         reason: state.reason.clone(),
+        waiting_for: waiting_for(graph, node, run, state),
         decided: state.decided.as_ref().map(note),
         output_too_long: state.output_too_long,
         items: state.fan.as_deref().map(items),

@@ -272,7 +272,7 @@ impl Run {
             }
             Self::Telegram(message) => message.text.iter_mut().for_each(|text| plain("/run/telegram/text", text)),
             Self::Probe(probe) => probe.output.iter_mut().for_each(|output| plain("/run/probe/output", output)),
-            Self::Handler(_) => {}
+            Self::Handler(_) | Self::Workflow(_) => {}
         }
     }
 

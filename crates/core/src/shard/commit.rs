@@ -251,8 +251,11 @@ impl Owner {
             shard.schedules.succeeded(schedule, at);
         }
         if settle.node.is_some() {
-            // What follows in its run was stored with its end, due at once.
-            self.read_again(JobKey { due_at: settle.finished_at, id: JobId::first_at(settle.finished_at) });
+            // What follows in its run was stored with its end, in the same shard, due at once. The id is only to compare with,
+            // and names no shard.
+            let first = JobKey { due_at: settle.finished_at, id: JobId::first_at(settle.finished_at) };
+            let shard = self.shard_mut(id.shard()).expect("checked by the caller");
+            shard.sweeps.read_again(first);
         }
         if let Some(source) = tracked {
             self.run_ended(source.schedule, id, settle.state);

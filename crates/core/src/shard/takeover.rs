@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::id::{JobId, ShardId};
+use crate::id::{JobId, ShardId, WorkerId};
 use crate::shard::event::{Adopted, Send, TakenSchedules};
 use crate::shard::live::{Denial, Live, Run, Shard, Stage};
 use crate::shard::write::{Epoch, JobWrite, StartsId};
@@ -88,13 +88,17 @@ impl Owner {
         });
         self.fleet.expect(start.worker, start.key.id, self.now);
         // A worker that is connected already must say again what it holds.
-        if self.fleet.is_connected(start.worker) && !self.effects.disconnects.contains(&start.worker) {
+        let holds = start.worker != WorkerId::WORKFLOWS;
+        if holds && self.fleet.is_connected(start.worker) && !self.effects.disconnects.contains(&start.worker) {
             self.effects.disconnects.push(start.worker);
         }
         self.running_quotas.runs(live.task.namespace, start.key.id);
         let shard = self.shard_mut(shard).expect("the shard was just acquired");
         shard.start_records.add(adopted.start.starts);
         shard.jobs.insert(start.key.id, live);
+        if start.worker == WorkerId::WORKFLOWS {
+            self.start_run_again(start.key.id);
+        }
     }
 
     /// Drops everything about a shard. Its rows are somebody else's business now.

@@ -22,6 +22,7 @@ mod notices;
 mod window;
 mod worker_requests;
 mod workers;
+mod workflows;
 
 const SHARD: ShardId = ShardId(0);
 const EPOCH: Epoch = Epoch(1);

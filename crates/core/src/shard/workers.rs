@@ -57,6 +57,12 @@ impl Owner {
             return;
         }
         self.fleet.connect(id, stream, spec, self.now);
+        if id == WorkerId::WORKFLOWS {
+            for job in self.fleet.jobs_of(id) {
+                self.start_run_again(job);
+            }
+            return;
+        }
         let held: BTreeSet<(JobId, AttemptNo)> = held.iter().copied().collect();
         for job in self.fleet.jobs_of(id) {
             let Some(Run { attempt, cancel, denial, .. }) = self.running_attempt(job) else { continue };
@@ -84,6 +90,20 @@ impl Owner {
         }
         let until = self.now + self.config.worker_silence;
         self.fleet.set_left_over(id, left_over, until);
+    }
+
+    /// Has the run of a job be started that a former owner began with, or this one on an earlier connection. It is started
+    /// once, however often that is asked for.
+    pub(super) fn start_run_again(&mut self, job: JobId) {
+        let Some(run) = self.running_attempt(job) else { return };
+        let Some(shard) = self.shard(job.shard()) else { return };
+        let Some(live) = shard.jobs.get(&job) else { return };
+        let origin = shard.schedules.origin_of(live);
+        let assignment = live.assignment(shard.epoch, run.attempt, run.started_at, origin);
+        self.send(run.worker, Send::Assign(assignment));
+        if run.cancel == CancelMark::Recorded {
+            self.send(run.worker, Send::Cancel { id: job, attempt: run.attempt });
+        }
     }
 
     fn running_attempt(&self, job: JobId) -> Option<Run> {

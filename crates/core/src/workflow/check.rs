@@ -82,7 +82,8 @@ impl Graph {
         for (field, kind, handlers) in handlers(spec) {
             nodes.extend(handlers.iter().enumerate().map(|(place, one)| reader.handler(field, place, kind, one)));
         }
-        let read: BTreeSet<u16> = nodes.iter().flat_map(GraphNode::reads).collect();
+        let output = spec.output.as_ref().map(|output| reader.output(output));
+        let read: BTreeSet<u16> = nodes.iter().chain(&output).flat_map(GraphNode::reads).collect();
         for node in read {
             nodes[usize::from(node)].is_read = true;
         }
@@ -90,7 +91,7 @@ impl Graph {
             return Err(faults.0);
         }
         let order = order.into_iter().map(|node| node as u16).collect();
-        Ok(Self { nodes, order, on_node_failure: spec.on_node_failure, timeout: spec.timeout })
+        Ok(Self { nodes, order, on_node_failure: spec.on_node_failure, timeout: spec.timeout, output })
     }
 }
 
@@ -121,6 +122,11 @@ fn check_sizes(spec: &WorkflowSpec, faults: &mut Faults) {
     }
 }
 
+fn is_name(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    !name.is_empty() && name.len() <= NAME_CHARS_MAX && name.chars().all(fits)
+}
+
 /// The first node of each name.
 fn check_names<'s>(spec: &'s WorkflowSpec, faults: &mut Faults) -> HashMap<&'s str, usize> {
     let mut names: HashMap<&str, usize> = HashMap::new();
@@ -129,8 +135,7 @@ fn check_names<'s>(spec: &'s WorkflowSpec, faults: &mut Faults) -> HashMap<&'s s
         handlers.iter().enumerate().map(move |(place, one)| (format!("/{field}/{place}/name"), &one.name))
     });
     for (number, (place, name)) in nodes.chain(handlers).enumerate() {
-        let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        if name.is_empty() || name.len() > NAME_CHARS_MAX || !name.chars().all(fits) {
+        if !is_name(name) {
             faults.add(place, format!("must be 1 to {NAME_CHARS_MAX} letters, digits, `-` or `_`"));
         } else if name == RUN || name == ITEM {
             let hint = "paths begin with it; use another name";
@@ -254,6 +259,26 @@ impl Reader<'_> {
             input: node.input.as_ref().map(|input| self.input(&at, input, scope)),
             fan_out: node.for_each.as_ref().and_then(|for_each| self.fan_out(&at, for_each, outside)),
             is_read: false,
+            event: node.gate.as_ref().and_then(|gate| gate.event.clone()),
+            runs_workflow: node.workflow.is_some(),
+        }
+    }
+
+    fn output(&mut self, output: &BTreeMap<String, InputSpec>) -> GraphNode {
+        let scope = Scope { node: None, has_item: false };
+        let fields = self.fields("/output", output, scope);
+        GraphNode {
+            name: "output".to_owned(),
+            kind: NodeKind::Work,
+            needs: Vec::new(),
+            when: Trigger::AllDone,
+            retries: 0,
+            condition: None,
+            input: Some(fields),
+            fan_out: None,
+            is_read: false,
+            event: None,
+            runs_workflow: false,
         }
     }
 
@@ -273,13 +298,15 @@ impl Reader<'_> {
             input: handler.input.as_ref().map(|input| self.input(&at, input, scope)),
             fan_out: None,
             is_read: false,
+            event: None,
+            runs_workflow: false,
         }
     }
 
     fn check_kind(&mut self, at: &str, node: &NodeSpec) {
-        let kinds = [node.task.is_some(), node.inline.is_some(), node.gate.is_some()];
+        let kinds = [node.task.is_some(), node.inline.is_some(), node.gate.is_some(), node.workflow.is_some()];
         if kinds.into_iter().filter(|has| *has).count() != 1 {
-            self.faults.add(at, "must have exactly one of `task`, `inline` and `gate`");
+            self.faults.add(at, "must have exactly one of `task`, `inline`, `workflow` and `gate`");
         }
         if node.retries > RETRIES_MAX {
             self.faults.add(format!("{at}/retries"), format!("must be at most {RETRIES_MAX}"));
@@ -320,6 +347,10 @@ impl Reader<'_> {
             let detail = format!("must be more than 0 and at most {}", WorkflowSpec::TIMEOUT_MAX);
             self.faults.add(format!("{at}/gate/timeout"), detail);
         }
+        if gate.event.as_ref().is_some_and(|event| !is_name(event)) {
+            let detail = format!("must be 1 to {NAME_CHARS_MAX} letters, digits, `-` or `_`");
+            self.faults.add(format!("{at}/gate/event"), detail);
+        }
         if gate.note.as_ref().is_some_and(|note| note.chars().count() > NOTE_CHARS_MAX) {
             self.faults.add(format!("{at}/gate/note"), format!("must be at most {NOTE_CHARS_MAX} characters"));
         }
@@ -339,13 +370,17 @@ impl Reader<'_> {
     }
 
     fn input(&mut self, at: &str, input: &BTreeMap<String, InputSpec>, scope: Scope) -> Vec<InputField> {
+        self.fields(&format!("{at}/input"), input, scope)
+    }
+
+    fn fields(&mut self, at: &str, input: &BTreeMap<String, InputSpec>, scope: Scope) -> Vec<InputField> {
         if input.len() > FIELDS_MAX {
-            self.faults.add(format!("{at}/input"), format!("must be at most {FIELDS_MAX} fields, not {}", input.len()));
+            self.faults.add(at, format!("must be at most {FIELDS_MAX} fields, not {}", input.len()));
             return Vec::new();
         }
         let mut fields = Vec::with_capacity(input.len());
         for (name, spec) in input {
-            let at = format!("{at}/input/{}", escaped(name));
+            let at = format!("{at}/{}", escaped(name));
             let source = match (&spec.from, &spec.value) {
                 (None, Some(value)) if spec.default.is_none() => Some(InputSource::Value(value.clone())),
                 (Some(from), None) => self
@@ -399,8 +434,8 @@ impl Reader<'_> {
             self.faults.add_with_hint(at, detail, "add it to `needs`");
             return None;
         }
-        if self.spec.nodes[read].gate.is_some() {
-            self.faults.add(at, format!("`{name}` is a gate, which has no output"));
+        if self.spec.nodes[read].gate.as_ref().is_some_and(|gate| gate.event.is_none()) {
+            self.faults.add(at, format!("`{name}` is a gate that people decide, which has no output"));
             return None;
         }
         Some(read as u16)

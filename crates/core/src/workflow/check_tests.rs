@@ -67,7 +67,11 @@ fn names_and_needs_are_checked() {
 
 #[test]
 fn a_node_is_one_thing() {
-    refused(json!({ "nodes": [{ "name": "n" }] }), "/nodes/0", "exactly one of `task`, `inline` and `gate`");
+    refused(
+        json!({ "nodes": [{ "name": "n" }] }),
+        "/nodes/0",
+        "exactly one of `task`, `inline`, `workflow` and `gate`",
+    );
     refused(json!({ "nodes": [node(json!({ "gate": {} }))] }), "/nodes/0", "exactly one of");
     refused(json!({ "nodes": [{ "name": "n", "gate": {}, "input": {} }] }), "/nodes/0", "a gate runs nothing");
     refused(json!({ "nodes": [node(json!({}))], "on_end": [{ "name": "h" }] }), "/on_end/0", "exactly one of");

@@ -33,12 +33,16 @@ pub enum RunEvent {
     Ended { node: NodeRef, state: JobState, output: Option<Bytes> },
     /// Somebody decided a gate.
     Decide { node: u16, verdict: GateVerdict, by: String },
+    /// Something happened outside that gates wait for.
+    Arrived { event: String, payload: Option<Bytes>, by: String },
     /// Somebody skips a node that has not started.
     Skip { node: u16, by: String },
     /// Somebody ends the run.
     Cancel { by: String },
     /// Somebody has a run that did not succeed go on. What failed begins again, but for nodes that are to be skipped.
     Resume { skip: Vec<u16> },
+    /// Its job has heard of its end.
+    Reported,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +56,8 @@ pub enum GateVerdict {
 pub enum Refusal {
     /// The gate does not wait for a decision, or is none.
     NotOpen,
+    /// No gate waits for this event now.
+    NoSuchEvent,
     /// The node has started or ended, or it runs after the others.
     NotSkippable,
     /// The run has ended, or only what comes after its nodes still runs.
@@ -97,6 +103,8 @@ pub(super) struct Work<'a> {
     pub(super) now: Timestamp,
     pub(super) state: RunState,
     pub(super) releases: Vec<Release>,
+    /// The inputs of `releases` together.
+    pub(super) released_bytes: usize,
     pub(super) kept: Vec<(NodeRef, Bytes)>,
     /// Outputs that came with these events.
     pub(super) fresh: BTreeMap<u16, BTreeMap<u32, Value>>,
@@ -112,7 +120,8 @@ pub fn step(
     now: Timestamp,
 ) -> Result<Step, Missing> {
     let fresh = BTreeMap::new();
-    let mut work = Work { graph, head, known, now, state, releases: Vec::new(), kept: Vec::new(), fresh };
+    let (releases, kept, released_bytes) = (Vec::new(), Vec::new(), 0);
+    let mut work = Work { graph, head, known, now, state, releases, released_bytes, kept, fresh };
     let mut refused = None;
     work.time_out();
     for event in events {
@@ -121,7 +130,8 @@ pub fn step(
     // Once for all of them: a list of 10,000 is gone through once for a batch, and not with each end of a job.
     work.propagate()?;
     let cancels = work.cancels();
-    let wake_at = if cancels.is_empty() { work.next_deadline() } else { Some(now) };
+    let is_awaited = !cancels.is_empty() || work.state.awaits_report();
+    let wake_at = if is_awaited { Some(now) } else { work.next_deadline() };
     let status = work.state.status(work.handlers_from());
     Ok(Step { status, releases: work.releases, kept: work.kept, cancels, wake_at, refused, state: work.state })
 }
@@ -151,6 +161,7 @@ impl Work<'_> {
             RunEvent::Tick => {}
             RunEvent::Ended { node, state, output } => self.job_ended(*node, *state, output.as_ref()),
             RunEvent::Decide { node, verdict, by } => return self.decide_gate(*node, *verdict, by),
+            RunEvent::Arrived { event, payload, by } => return self.event_arrived(event, payload.as_ref(), by),
             RunEvent::Skip { node, by } => return self.skip(*node, by),
             RunEvent::Cancel { by } => {
                 if self.state.phase != Phase::Nodes {
@@ -160,6 +171,11 @@ impl Work<'_> {
                 self.state.cancelled.get_or_insert(note);
             }
             RunEvent::Resume { skip } => return self.resume(skip),
+            RunEvent::Reported => {
+                if let Some(job) = &mut self.state.job {
+                    job.is_reported = true;
+                }
+            }
         }
         Ok(())
     }
@@ -214,6 +230,21 @@ impl Work<'_> {
         Ok(())
     }
 
+    fn event_arrived(&mut self, event: &str, payload: Option<&Bytes>, by: &str) -> Result<(), Refusal> {
+        let waiting: Vec<u16> =
+            self.open_gates().filter(|&gate| self.graph.node(gate).event.as_deref() == Some(event)).collect();
+        if waiting.is_empty() {
+            return Err(Refusal::NoSuchEvent);
+        }
+        for gate in waiting {
+            let round = self.node_mut(gate).round;
+            self.keep(NodeRef { run: self.head.id, node: gate, round, item: 0 }, payload, 1);
+            self.finish(gate, NodeStatus::Succeeded, None);
+            self.node_mut(gate).decided = Some(Note { at: self.now, by: by.to_owned() });
+        }
+        Ok(())
+    }
+
     fn skip(&mut self, node: u16, by: &str) -> Result<(), Refusal> {
         if self.state.phase != Phase::Nodes {
             return Err(Refusal::Ended);
@@ -250,6 +281,8 @@ impl Work<'_> {
         self.state.phase = Phase::Nodes;
         self.state.cancelled = None;
         self.state.timed_out = false;
+        self.state.broken = None;
+        self.state.output = None;
         self.state.ended_at = None;
         self.state.deadline = self.now + self.graph.timeout;
         Ok(())
@@ -367,6 +400,9 @@ impl Work<'_> {
     }
 
     fn begin_handlers(&mut self) -> Result<(), Missing> {
+        if self.state.outcome(self.handlers_from()) == RunStatus::Succeeded {
+            self.set_output()?;
+        }
         self.state.phase = Phase::Handlers;
         let outcome = self.state.outcome(self.handlers_from());
         for node in self.handlers_from() as u16..self.graph.nodes.len() as u16 {

@@ -267,3 +267,93 @@ fn an_output_that_is_too_long_is_not_there_for_others() {
     assert!(run.node("a").output_too_long);
     assert_eq!(run.node("b").status, NodeStatus::Failed);
 }
+
+fn with_output(nodes: WorkflowSpec, output: Value) -> WorkflowSpec {
+    WorkflowSpec { output: Some(serde_json::from_value(output).unwrap()), ..nodes }
+}
+
+#[test]
+fn a_run_returns_what_its_definition_says() {
+    let graph = nodes(json!([{ "name": "a" }, { "name": "b", "needs": ["a"] }]));
+    let output = json!({ "rows": { "from": "a.rows" }, "day": { "from": "run.day" }, "kind": { "value": 1 } });
+    let mut run = Player::begin_with(&with_output(graph, output), json!({ "day": 7 }));
+    run.succeeds_with("a", r#"{"rows":[1,2]}"#);
+    assert_eq!(run.state.output, None, "not before its nodes have ended");
+    run.succeeds_with("b", "{}");
+    assert_eq!(run.status(), RunStatus::Succeeded);
+    assert_eq!(run.state.output, Some(json!({ "rows": [1, 2], "day": 7, "kind": 1 })));
+}
+
+#[test]
+fn a_run_fails_that_cannot_return_what_it_should() {
+    let graph = || nodes(json!([{ "name": "a" }]));
+    let alarm = vec![serde_json::from_value(json!({ "name": "alarm", "task": "task" })).unwrap()];
+    let nowhere = with_output(graph(), json!({ "x": { "from": "a.gone" } }));
+    let mut run = Player::begin(&WorkflowSpec { on_failure: alarm, ..nowhere });
+    run.succeeds_with("a", "{}");
+    assert_eq!(run.node("alarm").status, NodeStatus::Active, "it is a failure like others");
+    run.ended("alarm", true);
+    assert_eq!(run.status(), RunStatus::Failed);
+    assert_eq!(run.state.broken.as_deref(), Some("output: `x`: there is nothing at `a.gone`"));
+    run.resume();
+    assert_eq!(
+        (run.state.broken.as_deref(), run.status()),
+        (Some("output: `x`: there is nothing at `a.gone`"), RunStatus::Running)
+    );
+    let twice = json!({ "x": { "from": "a" }, "y": { "from": "a" } });
+    let mut run = Player::begin(&with_output(graph(), twice));
+    run.succeeds_with("a", &"x".repeat(40_000));
+    assert_eq!((run.status(), &run.state.output), (RunStatus::Failed, &None));
+    assert!(run.state.broken.as_ref().unwrap().contains("too large"), "{:?}", run.state.broken);
+}
+
+#[test]
+fn an_event_ends_the_gates_that_wait_for_it_and_brings_their_output() {
+    let graph = nodes(json!([
+        { "name": "first", "gate": { "event": "uploaded" } },
+        { "name": "second", "gate": { "event": "uploaded" }, "needs": ["first"] },
+        { "name": "load", "needs": ["second"], "input": { "path": { "from": "first.path" } } },
+    ]));
+    let mut run = Player::begin(&graph);
+    let event = |name: &str, payload: Option<&'static str>| RunEvent::Arrived {
+        event: name.to_owned(),
+        payload: payload.map(|payload| bytes::Bytes::from_static(payload.as_bytes())),
+        by: "ann".to_owned(),
+    };
+    assert_eq!(run.play(event("other", None)), Some(Refusal::NoSuchEvent));
+    assert_eq!(run.play(event("uploaded", Some(r#"{"path":"in/7"}"#))), None);
+    assert_eq!((run.node("first").status, run.node("second").status), (NodeStatus::Succeeded, NodeStatus::Open));
+    assert_eq!(run.play(event("uploaded", None)), None);
+    assert_eq!(run.input_of("load", 0), json!({ "path": "in/7" }));
+    run.ended("load", true);
+    assert_eq!(run.play(event("uploaded", None)), Some(Refusal::NoSuchEvent));
+}
+
+#[test]
+fn a_step_releases_no_more_than_a_store_takes_at_once() {
+    let graph = nodes(json!([{ "name": "each", "for_each": { "from": "run", "at_once": 1000 } }]));
+    let list: Vec<String> = (0..100).map(|_| "x".repeat(100_000)).collect();
+    let mut run = Player::begin_with(&graph, json!(list));
+    let first = run.released.len();
+    assert!(first > 0 && first * 100_000 < 9_000_000, "{first}");
+    let mut ended = 0;
+    while run.status() == RunStatus::Running {
+        run.item_ended("each", ended, JobState::Succeeded, "1");
+        ended += 1;
+    }
+    assert_eq!((ended, run.status()), (100, RunStatus::Succeeded));
+    assert!(run.is_every_job_released_once());
+}
+
+#[test]
+fn the_job_of_a_run_hears_of_its_end_once() {
+    use super::state::{RunJob, RunState};
+    let mut run = Player::begin(&nodes(json!([{ "name": "a" }])));
+    let job = crate::id::JobId::new(run.now, crate::id::ShardId(3), 1);
+    run.state = RunState { job: Some(RunJob { job, attempt: 1, is_reported: false }), ..run.state.clone() };
+    run.ended("a", true);
+    assert!(run.state.awaits_report());
+    assert_eq!(run.step.as_ref().unwrap().wake_at, Some(run.now), "its owner looks at it until then");
+    run.play(RunEvent::Reported);
+    assert_eq!((run.state.awaits_report(), run.step.as_ref().unwrap().wake_at), (false, None));
+}

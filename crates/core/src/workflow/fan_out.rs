@@ -10,6 +10,8 @@ use crate::lifecycle::JobState;
 
 /// Elements that one step releases: all that it stores is one submission. The others follow with the next end of a job.
 const RELEASES_MAX: usize = 5_000;
+/// Inputs that one step releases, in bytes, for the same reason. At least one job of a list is always released.
+const RELEASED_BYTES_MAX: usize = 8 << 20;
 
 impl FanState {
     fn new(len: usize) -> Self {
@@ -24,9 +26,9 @@ impl FanState {
         self.items = String::from_utf8(items).expect("they are letters");
     }
 
-    /// What failed begins again.
+    /// Everything but what succeeded begins again. Jobs are only under way here if the run was broken off.
     pub(super) fn again(self) -> Self {
-        Self { items: self.items.replace('f', "w"), ..Self::default() }
+        Self { items: self.items.replace(['f', 'a'], "w"), ..Self::default() }
     }
 
     fn next(&self) -> Option<u32> {
@@ -94,7 +96,8 @@ impl Work<'_> {
             (0..items.len()).filter(|&item| items[item] == ItemStatus::Waiting.letter()).collect();
         let mut reason = None;
         for item in waiting {
-            if fan.active.len() >= at_once || self.releases.len() >= RELEASES_MAX {
+            let is_full = self.releases.len() >= RELEASES_MAX || self.released_bytes >= RELEASED_BYTES_MAX;
+            if fan.active.len() >= at_once || (is_full && !fan.active.is_empty()) {
                 break;
             }
             match self.release_one(node, item as u32, list.get(item)) {

@@ -15,6 +15,8 @@ pub struct Graph {
     pub(super) order: Vec<u16>,
     pub(super) on_node_failure: OnNodeFailure,
     pub timeout: Span,
+    /// What a run returns, as the input of a node that runs nothing.
+    pub(super) output: Option<GraphNode>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +32,10 @@ pub struct GraphNode {
     pub(super) fan_out: Option<FanOut>,
     /// Another node reads its output.
     pub(super) is_read: bool,
+    /// The outside event that the gate waits for.
+    pub event: Option<String>,
+    /// It runs another workflow.
+    pub runs_workflow: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -37,4 +37,4 @@ pub use spec::{
     ConditionSpec, ForEach, GateSpec, GateTimeout, HandlerSpec, InputSpec, NodeSpec, OnNodeFailure, Trigger,
     WorkflowSpec,
 };
-pub use state::{FanState, ItemStatus, NodeState, NodeStatus, Note, Phase, RunState, RunStatus};
+pub use state::{FanState, ItemStatus, NodeState, NodeStatus, Note, Phase, RunJob, RunState, RunStatus};

@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use super::env::{kept_max, value_of};
+use super::env::{OUTPUT_KEPT_MAX, kept_max, value_of};
 use super::evaluate::{Missing, Release, Work};
-use super::graph::{GraphNode, InputSource};
+use super::graph::{GraphNode, InputField, InputSource};
 use super::node_ref::NodeRef;
 use super::path::{Path, Root};
 use super::state::NodeStatus;
@@ -76,26 +76,55 @@ impl Work<'_> {
         Missing(reader.reads().filter(|&node| self.known.outputs(node).is_none()).collect())
     }
 
+    /// What the run returns, or why it fails although its nodes have succeeded.
+    pub(super) fn set_output(&mut self) -> Result<(), Missing> {
+        let graph = self.graph;
+        let Some(output) = &graph.output else { return Ok(()) };
+        let fields = output.input.as_deref().unwrap_or_default();
+        match self.fields(output, fields, None) {
+            Ok(value) => {
+                let len = value.to_string().len();
+                if len > OUTPUT_KEPT_MAX {
+                    let reason = format!("its output is too large ({len} bytes; the limit is {OUTPUT_KEPT_MAX})");
+                    self.state.broken = Some(reason);
+                } else {
+                    self.state.output = Some(value);
+                }
+                Ok(())
+            }
+            Err(NoInput::Reason(reason)) => {
+                self.state.broken = Some(format!("output: {reason}"));
+                Ok(())
+            }
+            Err(NoInput::Missing(missing)) => Err(missing),
+        }
+    }
+
+    fn fields(&self, reader: &GraphNode, fields: &[InputField], item: Option<&Value>) -> Result<Value, NoInput> {
+        let mut object = Map::new();
+        for field in fields {
+            let value = match &field.source {
+                InputSource::Value(value) => value.clone(),
+                InputSource::From { path, default } => match self.find(reader, path, item)? {
+                    Some(value) => value,
+                    None => default.clone().ok_or_else(|| {
+                        NoInput::Reason(format!("`{}`: there is nothing at `{}`", field.name, path.text))
+                    })?,
+                },
+            };
+            object.insert(field.name.clone(), value);
+        }
+        Ok(Value::Object(object))
+    }
+
     pub(super) fn input(&self, node: u16, item: Option<&Value>) -> Result<Option<Bytes>, NoInput> {
         let graph = self.graph.node(node);
         let value = match &graph.input {
             None => item.unwrap_or(self.head.input).clone(),
-            Some(fields) => {
-                let mut object = Map::new();
-                for field in fields {
-                    let value = match &field.source {
-                        InputSource::Value(value) => value.clone(),
-                        InputSource::From { path, default } => match self.find(graph, path, item)? {
-                            Some(value) => value,
-                            None => default.clone().ok_or_else(|| {
-                                NoInput::Reason(format!("input `{}`: there is nothing at `{}`", field.name, path.text))
-                            })?,
-                        },
-                    };
-                    object.insert(field.name.clone(), value);
-                }
-                Value::Object(object)
-            }
+            Some(fields) => self.fields(graph, fields, item).map_err(|error| match error {
+                NoInput::Reason(reason) => NoInput::Reason(format!("input {reason}")),
+                missing @ NoInput::Missing(_) => missing,
+            })?,
         };
         if value.is_null() {
             return Ok(None);
@@ -137,6 +166,7 @@ impl Work<'_> {
         let round = self.state.nodes[usize::from(node)].round;
         let node = NodeRef { run: self.head.id, node, round, item };
         let job = JobId::new(self.now, node.run.shard(), random_of(node));
+        self.released_bytes += input.as_ref().map_or(0, Bytes::len);
         self.releases.push(Release { job, node, task, priority, input });
         Ok(job)
     }

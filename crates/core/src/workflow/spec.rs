@@ -35,6 +35,10 @@ pub struct WorkflowSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schema(value_type = Vec<Object>))]
     pub on_end: Vec<HandlerSpec>,
+    /// The fields of what a run returns when its nodes have succeeded: the output of the job that it was run for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Object>))]
+    pub output: Option<BTreeMap<String, InputSpec>>,
 }
 
 impl WorkflowSpec {
@@ -46,7 +50,7 @@ fn default_timeout() -> Span {
     Span::from_secs(7 * 24 * 3600)
 }
 
-/// Exactly one of `task`, `inline` and `gate`.
+/// Exactly one of `task`, `inline`, `workflow` and `gate`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeSpec {
@@ -57,6 +61,9 @@ pub struct NodeSpec {
     /// A task that is defined here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inline: Option<Box<TaskSpec>>,
+    /// The name of another workflow, of which the newest version is run. Its output is the output of the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workflow: Option<String>,
     /// The node runs nothing and waits for a decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<GateSpec>,
@@ -218,6 +225,9 @@ impl ForEach {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GateSpec {
+    /// It waits for an outside event of this name, whose payload is its output. Without it, for a decision of a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<String>,
     /// What people are to decide about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,

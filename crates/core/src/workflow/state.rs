@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::id::JobId;
 use crate::time::Timestamp;
@@ -66,9 +67,29 @@ pub struct RunState {
     pub cancelled: Option<Note>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub timed_out: bool,
+    /// Why it could not go on: what followed could not be stored, or its definition could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broken: Option<String>,
+    /// The job that it is run for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<RunJob>,
+    /// What its definition says that it returns, once its nodes have succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
     pub nodes: Vec<NodeState>,
+}
+
+/// The attempt of a job that a run is: the job ends with the run. A schedule runs a workflow by such a job, and a node of
+/// another workflow does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunJob {
+    pub job: JobId,
+    pub attempt: u32,
+    /// The end of the attempt is durable, or nobody waits for it any more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_reported: bool,
 }
 
 /// Who did something by hand, and when.
@@ -250,9 +271,41 @@ impl RunState {
             deadline,
             cancelled: None,
             timed_out: false,
+            broken: None,
+            job: None,
+            output: None,
             ended_at: None,
             nodes: vec![NodeState::waiting(0); nodes],
         }
+    }
+
+    /// Ends a run that cannot go on. Needs no graph, so that it works for a run whose definition cannot be read. Jobs that
+    /// run go on to their end, and nothing follows from it.
+    pub fn break_off(mut self, reason: String, now: Timestamp) -> Self {
+        for node in &mut self.nodes {
+            let (status, reason) = match node.status {
+                NodeStatus::Active => (NodeStatus::Failed, Some(reason.clone())),
+                NodeStatus::Open => (NodeStatus::Cancelled, Some("the run stopped".to_owned())),
+                NodeStatus::Waiting => (NodeStatus::NotRun, None),
+                NodeStatus::Succeeded
+                | NodeStatus::Failed
+                | NodeStatus::Cancelled
+                | NodeStatus::Skipped
+                | NodeStatus::UpstreamFailed
+                | NodeStatus::NotRun => continue,
+            };
+            node.ended_at = (status != NodeStatus::NotRun).then_some(now);
+            (node.status, node.reason) = (status, reason);
+        }
+        self.phase = Phase::Ended;
+        self.ended_at = Some(now);
+        self.broken = Some(reason);
+        self
+    }
+
+    /// Its job has to hear of its end.
+    pub fn awaits_report(&self) -> bool {
+        self.phase == Phase::Ended && self.job.is_some_and(|job| !job.is_reported)
     }
 
     /// What the run is, or will be when what runs after its nodes has ended.
@@ -267,7 +320,7 @@ impl RunState {
         let failed = self.nodes[..handlers_from].iter().any(|node| node.status.is_failure());
         match () {
             () if self.cancelled.is_some() => RunStatus::Cancelled,
-            () if self.timed_out || failed => RunStatus::Failed,
+            () if self.timed_out || self.broken.is_some() || failed => RunStatus::Failed,
             () => RunStatus::Succeeded,
         }
     }

@@ -21,6 +21,7 @@ pub(super) fn node(name: &str) -> NodeSpec {
         name: name.to_owned(),
         task: Some("task".to_owned()),
         inline: None,
+        workflow: None,
         gate: None,
         needs: Vec::new(),
         when: Trigger::AllSucceeded,

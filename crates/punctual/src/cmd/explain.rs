@@ -2,9 +2,9 @@
 
 use clap::Args;
 use punctual_api::occurrence::MARKS;
-use punctual_api::{ErrorKind, Job, JobNotification, LateOutcome, RetryCount, TaskDefinition};
+use punctual_api::{ErrorKind, Job, JobNotification, LateOutcome, NodeView, RetryCount, TaskDefinition};
 use punctual_core::schedule::{Marks, Verdict};
-use punctual_core::{JobId, JobState, Timestamp};
+use punctual_core::{JobId, JobState, RunId, Timestamp};
 use serde::Serialize;
 use serde_json::json;
 
@@ -15,7 +15,7 @@ use crate::view;
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
-    /// A job's id, a state, a verdict or a mark of a planned time, an error code or an exit code
+    /// The id of a job or of a run of a workflow, a state, a verdict or a mark of a planned time, an error code or an exit code
     #[arg(value_name = "ID|WORD")]
     what: String,
 }
@@ -127,10 +127,28 @@ pub(crate) async fn run(args: ExplainArgs, context: &Context) -> anyhow::Result<
         }
         return Ok(Exit::Ok);
     }
+    if let Ok(id) = args.what.parse::<RunId>() {
+        let run = context.client()?.workflow_run(id).await?;
+        match context.out.format {
+            Format::Json | Format::Jsonl => {
+                context.out.json(&json!({ "id": run.id, "state": run.state, "explanation": run.explanation }))?;
+            }
+            Format::Table | Format::Name => {
+                let why = context.out.zone.localize(&run.explanation);
+                context.out.line(&format!("{}: {why}", context.out.state_text(&run.state)))?;
+                let waits = |node: &NodeView| {
+                    let what = node.waiting_for.as_deref()?;
+                    Some(format!("  {} waits for {}", view::one_line(&node.name), view::one_line(what)))
+                };
+                run.nodes.iter().filter_map(waits).try_for_each(|line| context.out.line(&line))?;
+            }
+        }
+        return Ok(Exit::Ok);
+    }
     let meaning = word(&args.what).ok_or_else(|| {
         usage(
             format!("nothing is called `{}`", args.what),
-            "name a job's id, a state, a verdict or a mark of a planned time, an error code or an exit code",
+            "name the id of a job or of a run, a state, a verdict or a mark of a planned time, an error code or an exit code",
         )
     })?;
     match context.out.format {

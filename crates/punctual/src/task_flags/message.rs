@@ -7,9 +7,9 @@ use super::word;
 use crate::input::text_or_file;
 
 /// What is neither. That one is required does not keep clap from taking these instead.
-const OTHERS: [&str; 4] = ["request", "probe", "handler", "command"];
-const NO_MAILS: [&str; 6] = ["request", "slack", "telegram", "probe", "handler", "command"];
-const NO_TELEGRAMS: [&str; 6] = ["request", "email", "slack", "probe", "handler", "command"];
+const OTHERS: [&str; 5] = ["request", "probe", "handler", "command", "workflow"];
+const NO_MAILS: [&str; 7] = ["request", "slack", "telegram", "probe", "handler", "command", "workflow"];
+const NO_TELEGRAMS: [&str; 7] = ["request", "email", "slack", "probe", "handler", "command", "workflow"];
 
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Mails and messages")]

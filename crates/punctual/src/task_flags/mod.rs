@@ -14,7 +14,7 @@ use punctual_client::ClientError;
 use punctual_core::Span;
 use punctual_core::attempt::FailureClass;
 use punctual_core::retry::FailureClasses;
-use punctual_core::run::Command;
+use punctual_core::run::{Command, WorkflowRun};
 use punctual_core::task::{DeliveryMode, Handler, OnLost, Priority, Probe, Run, TaskSpec};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -63,6 +63,9 @@ pub(crate) struct SpecFlags {
     /// or - for stdin. Only workers with --allow-commands do
     #[arg(long, value_name = "LINE", group = "what")]
     command: Option<String>,
+    /// Run this workflow. It is not tried again when it fails, unless --retries says so
+    #[arg(long, value_name = "NAME", group = "what")]
+    workflow: Option<String>,
     #[command(flatten)]
     request: RequestFlags,
     #[command(flatten)]
@@ -142,8 +145,8 @@ impl SpecFlags {
     }
 
     pub(crate) fn name_a_run(&self) -> bool {
-        let Self { http, ping, webhook, email, slack, telegram, probe, handler, command, .. } = self;
-        let texts = [http, ping, webhook, slack, telegram, probe, handler, command];
+        let Self { http, ping, webhook, email, slack, telegram, probe, handler, command, workflow, .. } = self;
+        let texts = [http, ping, webhook, slack, telegram, probe, handler, command, workflow];
         texts.into_iter().any(Option::is_some) || !email.is_empty()
     }
 
@@ -182,6 +185,8 @@ impl SpecFlags {
             Run::Handler(Handler { name: name.clone() })
         } else if let Some(line) = &self.command {
             Run::Command(Command { name: script_name(line), ..Command::new(text_or_file(line)?) })
+        } else if let Some(name) = &self.workflow {
+            Run::Workflow(WorkflowRun { name: name.clone(), version: None })
         } else {
             return Ok(None);
         };
@@ -191,13 +196,16 @@ impl SpecFlags {
     /// The rules that no flag sets. Those after the loss of a worker have none.
     pub(crate) fn unset(&self) -> Unset {
         let Rules { retries, retry_wait, retry_except, timeout, .. } = &self.rules;
-        let retry = retries.is_none() && retry_wait.is_none() && retry_except.is_empty();
+        let retry = retries.is_none() && retry_wait.is_none() && retry_except.is_empty() && self.workflow.is_none();
         Unset { timeout: timeout.is_none(), retry, node_retry: true }
     }
 
     /// A task that runs `run` by the rules of these flags.
     pub(crate) fn task_of(&self, run: Run) -> anyhow::Result<TaskSpec> {
         let mut spec = TaskSpec::new(run);
+        if self.workflow.is_some() {
+            spec.retry.max = 0;
+        }
         self.rules.apply(&mut spec)?;
         Ok(spec)
     }

@@ -12,13 +12,13 @@ use crate::input::{read_file, text_or_file};
 use crate::when::{parse_span, whole};
 
 /// What is no call. That a call is required does not keep clap from taking these instead.
-const OTHERS: [&str; 4] = ["message", "probe", "handler", "command"];
+const OTHERS: [&str; 5] = ["message", "probe", "handler", "command", "workflow"];
 
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Calls")]
 pub(super) struct RequestFlags {
     /// GET, HEAD, POST, PUT, PATCH or DELETE [default: GET; POST if there is a body or an input]
-    #[arg(long, requires = "http", conflicts_with_all = ["ping", "webhook", "message", "probe", "handler", "command"])]
+    #[arg(long, requires = "http", conflicts_with_all = ["ping", "webhook", "message", "probe", "handler", "command", "workflow"])]
     method: Option<String>,
     /// A header of the request, as 'Name: value', or @file with one a line, so that values are not in the arguments; may be
     /// repeated

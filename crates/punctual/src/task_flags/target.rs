@@ -108,7 +108,7 @@ impl<'a> TargetFlags<'a> {
 pub(crate) fn nothing_to_run() -> anyhow::Error {
     usage(
         "nothing says what to run",
-        "name a task, or say what with --http, --email, --slack, --telegram, --command, --probe or --handler",
+        "name a task, or say what with --http, --email, --slack, --telegram, --command, --probe, --handler or --workflow",
     )
 }
 

@@ -7,7 +7,7 @@ use punctual_api::{TaskView, make_durations_friendly};
 use punctual_core::Timestamp;
 use punctual_core::attempt::FailureClass;
 use punctual_core::retry::RetryPolicy;
-use punctual_core::run::{Command, Email, default_grace};
+use punctual_core::run::{Command, Email, WorkflowRun, default_grace};
 use punctual_core::task::{HttpCall, Probe, Run, TaskSpec, default_http_timeout};
 
 use super::{Detail, one_line, quoted, word};
@@ -59,6 +59,8 @@ pub(crate) fn run_summary(run: &Run) -> String {
         Run::Probe(probe) => probe_words(probe),
         Run::Handler(handler) => handler.name.clone(),
         Run::Command(command) => command_words(command),
+        Run::Workflow(WorkflowRun { name, version: None }) => name.clone(),
+        Run::Workflow(WorkflowRun { name, version: Some(version) }) => format!("{name} version {version}"),
     }
 }
 
@@ -130,7 +132,7 @@ fn task_text(out: &Output, task: &TaskView) -> String {
         Run::Slack(message) => text.optional("text", message.text.as_ref()),
         Run::Telegram(message) => text.optional("text", message.text.as_ref()),
         Run::Command(command) => command_lines(&mut text, command),
-        Run::Binary(_) | Run::Probe(_) | Run::Handler(_) => {}
+        Run::Binary(_) | Run::Probe(_) | Run::Handler(_) | Run::Workflow(_) => {}
     }
     for file in spec.run.files() {
         text.line("file", format!("{} ({})", file.name, file.artifact));

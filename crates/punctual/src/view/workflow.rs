@@ -85,7 +85,8 @@ fn note(node: &NodeView) -> String {
     let round = (node.round > 0).then(|| format!("started {} times before", node.round));
     let too_long = node.output_too_long.then(|| "its output is too long for other nodes".to_owned());
     let reason = node.reason.as_deref().map(one_line);
-    [kind, items, decided, round, too_long, reason].into_iter().flatten().collect::<Vec<_>>().join("; ")
+    let waits = node.waiting_for.as_deref().map(|what| format!("waits for {}", one_line(what)));
+    [kind, items, decided, round, too_long, reason, waits].into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
 pub(crate) fn run(run: &RunView, out: &Output) -> anyhow::Result<()> {
@@ -104,11 +105,20 @@ pub(crate) fn run(run: &RunView, out: &Output) -> anyhow::Result<()> {
         Some(at) => text.line("ended", out.zone.show(at)),
         None => text.line("deadline", out.zone.show(run.deadline)),
     }
+    if let Some(reason) = &run.reason {
+        text.line("reason", one_line(reason));
+    }
     if run.timed_out {
         text.line("timed out", "its time was over before its nodes had ended");
     }
     if let Some(input) = &run.input {
         text.line("input", one_line(input.get()));
+    }
+    if let Some(output) = &run.output {
+        text.line("output", one_line(&output.to_string()));
+    }
+    if let Some(job) = run.job {
+        text.line("job", job);
     }
     out.write(&text.text)?;
     out.rows(&run.nodes, run)

@@ -21,7 +21,7 @@ use crate::nodes::Numbers;
 use crate::pipeline::{Param, Pipeline, Step, column};
 use crate::sql;
 use crate::trouble::Trouble;
-use crate::workflows;
+use crate::workflows::{self, Steps};
 
 type Done<T> = Result<T, Trouble>;
 
@@ -36,7 +36,7 @@ pub(super) struct Sent {
 /// only after the one numbered `last`. An error, with nothing sent, if a write cannot be made at all.
 pub(super) async fn send(conn: &Arc<Conn>, nodes: &Numbers, batch: &Batch, last: u64, number: u64) -> Done<Sent> {
     check_fences(batch)?;
-    if batch.job_writes().any(|(_, write)| matches!(write, JobWrite::Settle(settle) if settle.node.is_some())) {
+    if ends_jobs_of_runs(batch) {
         // The states of runs have to be read before it is known what to write.
         return Err(Trouble::inconsistent("what follows in runs is worked out step by step"));
     }
@@ -62,6 +62,10 @@ pub(super) async fn send(conn: &Arc<Conn>, nodes: &Numbers, batch: &Batch, last:
     steps.push(Step::Plain("COMMIT"));
     named.push(Named::Nothing);
     Ok(Sent { pipeline: Pipeline::new(conn, steps), named })
+}
+
+pub(super) fn ends_jobs_of_runs(batch: &Batch) -> bool {
+    batch.job_writes().any(|(_, write)| matches!(write, JobWrite::Settle(settle) if settle.node.is_some()))
 }
 
 /// All but the fence.
@@ -94,7 +98,7 @@ impl Sent {
 }
 
 /// The second look: step by step, leaving out what is void. The caller rolls back after an error.
-pub(super) async fn apply_carefully(conn: &Arc<Conn>, nodes: &Numbers, batch: &Batch) -> Done<Applied> {
+pub(super) async fn apply_carefully(conn: &Arc<Conn>, nodes: &Numbers, batch: &Batch, steps: Steps) -> Done<Applied> {
     conn.run("BEGIN").await?;
     let fenced = fenced_shards(conn, batch).await?;
     if !fenced.is_empty() {
@@ -117,7 +121,7 @@ pub(super) async fn apply_carefully(conn: &Arc<Conn>, nodes: &Numbers, batch: &B
         query(conn, statement.text, statement.params).await?;
     }
     let void = missing.into_void();
-    workflows::step_all(conn, batch, &void).await?;
+    workflows::step_all(conn, batch, &void, steps).await?;
     if let Some(statement) = notices::statement(batch.notices(&void)) {
         query(conn, statement.text, statement.params).await?;
     }

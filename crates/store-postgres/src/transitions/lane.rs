@@ -22,6 +22,7 @@ use crate::connection::{Class, Conn};
 use crate::link::Link;
 use crate::pipeline::Pipeline;
 use crate::trouble::Trouble;
+use crate::workflows::{DEADLOCK_TRIES, Steps};
 
 /// One is worked on while the next is on its way; more would only wait.
 const IN_FLIGHT_MAX: usize = 2;
@@ -248,6 +249,12 @@ impl Lane {
     /// Nothing is in flight, and nothing of this batch was applied.
     async fn look_again(&mut self, call: Call) {
         let mut applied = self.try_again(&call.batch).await;
+        for _ in 1..DEADLOCK_TRIES {
+            if !applied.as_ref().is_err_and(Trouble::is_transient) {
+                break;
+            }
+            applied = self.try_again(&call.batch).await;
+        }
         if applied.as_ref().is_err_and(Trouble::is_without_partition) {
             // The list of partitions was wrong.
             self.common.forget_partitions();
@@ -269,7 +276,12 @@ impl Lane {
         }
         let nodes = self.common.prepare(batch).await?;
         let conn = self.connect().await?;
-        let applied = apply::apply_carefully(&conn, &nodes, batch).await;
+        let mut applied = apply::apply_carefully(&conn, &nodes, batch, Steps::Trusted).await;
+        if apply::ends_jobs_of_runs(batch) && applied.as_ref().is_err_and(Trouble::is_about_rows) {
+            // It may be the step of one run that cannot be stored.
+            conn.run("ROLLBACK").await?;
+            applied = apply::apply_carefully(&conn, &nodes, batch, Steps::Guarded).await;
+        }
         if applied.is_err() && conn.run("ROLLBACK").await.is_err() {
             conn.give_up();
         }

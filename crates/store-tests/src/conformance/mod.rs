@@ -404,6 +404,9 @@ cases! { ($)
         a_gate_is_decided_once,
         runs_are_due_when_their_time_has_come,
         runs_are_listed_the_latest_first,
+        a_step_that_cannot_be_stored_ends_its_run_and_nothing_else,
+        a_request_that_cannot_be_stored_ends_its_run,
+        a_node_fails_whose_task_is_gone,
     }
     leases {
         a_server_acquires_free_shards_up_to_its_limit,

@@ -3,9 +3,9 @@ use punctual_core::attempt::Ending;
 use punctual_core::schedule::By;
 use punctual_core::shard::write::{Epoch, JobWrite, Settle, SharedBatch, Write};
 use punctual_core::workflow::{GateVerdict, NodeRef, NodeStatus, Refusal, RunEvent, RunState, RunStatus, WorkflowSpec};
-use punctual_core::{JobKey, JobState, NamespaceId, RunId, ShardId, Span, Timestamp};
+use punctual_core::{JobKey, JobState, NamespaceId, RunId, ShardId, Span, TaskId, Timestamp};
 use punctual_store::{
-    Applied, FoundRow, JobRecord, NewJob, RunChange, RunFilter, RunRow, Store, WorkflowRow, WorkflowStored,
+    Applied, FoundRow, JobRecord, NewJob, OpenRun, RunChange, RunFilter, RunRow, Store, WorkflowRow, WorkflowStored,
 };
 
 use crate::fixture::*;
@@ -247,4 +247,84 @@ pub(super) async fn runs_are_listed_the_latest_first(store: &dyn Store) {
     assert_eq!(list(Some("flow"), Some(3), 10).await, [run_id(1, 2)]);
     let elsewhere = RunFilter { namespace: NamespaceId(7), workflow: None, before: None, limit: 10 };
     assert_eq!(store.list_runs(elsewhere).await.unwrap(), []);
+}
+
+/// The job that the end of `first` releases, as it will be stored.
+async fn next_job(store: &dyn Store, n: u64, first: JobKey, spec: &str) -> NewJob {
+    let open = OpenRun::new(read(store, n).await, spec).unwrap();
+    let node = node_of(store, first).await;
+    let output = Some(text(r#"{"rows":1}"#));
+    let mut open = open;
+    open.known.read(0);
+    let ended = RunEvent::Ended { node, state: JobState::Succeeded, output };
+    open.step(&[ended], at(0)).expect("nothing is missing").jobs.remove(0)
+}
+
+pub(super) async fn a_step_that_cannot_be_stored_ends_its_run_and_nothing_else(store: &dyn Store) {
+    let mut owner = owner_of(store, &[new_job(9, 10, 2)]).await;
+    with_workflow(store, CHAIN).await;
+    started(store, new_run(1, CHAIN)).await;
+    started(store, new_run(2, CHAIN)).await;
+    let (first, other, plain) = (job_of(store, 1, 0).await, job_of(store, 2, 0).await, original(&new_job(9, 10, 2)));
+    // Something else has the id of the job that it releases, so that it cannot be stored.
+    let taken = NewJob { node: None, tracing_id: None, ..next_job(store, 1, first, CHAIN).await };
+    submit(store, vec![taken.clone()]).await.unwrap();
+    owner.done(vec![start(first, 1), start(other, 1), start(plain, 1)]).await;
+    let output = Some(r#"{"rows":1}"#);
+    let ends = vec![
+        end(store, first, JobState::Succeeded, output).await,
+        end(store, other, JobState::Succeeded, output).await,
+        succeed(plain, 1),
+    ];
+    owner.done(ends).await;
+    for job in [first, other, plain] {
+        assert!(matches!(store.find(job.id).await.unwrap(), FoundRow::Finished { .. }), "{} has ended", job.id);
+    }
+    let broken = read(store, 1).await;
+    assert_eq!(statuses(store, 1).await, [NodeStatus::Failed, NodeStatus::NotRun, NodeStatus::NotRun]);
+    assert_eq!((broken.status, broken.state.broken.is_some()), (RunStatus::Failed, true));
+    assert_eq!(statuses(store, 2).await, [NodeStatus::Succeeded, NodeStatus::Active, NodeStatus::Waiting]);
+    assert!(matches!(store.find(taken.id).await.unwrap(), FoundRow::Hot(_)), "the other job is as it was");
+    // The shard goes on, and so does the run if somebody resumes it.
+    owner.done(vec![start(job_of(store, 2, 1).await, 1)]).await;
+    let resumed = store.change_run(run_id(1, 2), RunEvent::Resume { skip: vec![] }, at(5)).await.unwrap().unwrap();
+    assert_eq!((resumed.refused, resumed.jobs.len(), resumed.row.state.broken), (None, 1, None));
+}
+
+pub(super) async fn a_request_that_cannot_be_stored_ends_its_run(store: &dyn Store) {
+    with_task(store).await;
+    with_workflow(store, GATE).await;
+    started(store, new_run(1, GATE)).await;
+    let decide = RunEvent::Decide { node: 0, verdict: GateVerdict::Approved, by: "ann".to_owned() };
+    let open = OpenRun::new(read(store, 1).await, GATE).unwrap();
+    let released = open.step(std::slice::from_ref(&decide), at(60)).expect("nothing is missing").jobs.remove(0);
+    // It is of this id, and its due time is that of the step.
+    submit(store, vec![NewJob { node: None, tracing_id: None, ..released }]).await.unwrap();
+    let changed = store.change_run(run_id(1, 2), decide, at(60)).await.unwrap().unwrap();
+    assert_eq!((changed.row.status, changed.jobs), (RunStatus::Failed, vec![]));
+    assert_eq!(changed.row, read(store, 1).await);
+    assert_eq!(statuses(store, 1).await, [NodeStatus::Cancelled, NodeStatus::NotRun]);
+    assert_eq!(store.due_runs(at(0) + Span::from_secs(100 * 86_400), 10).await.unwrap(), []);
+}
+
+pub(super) async fn a_node_fails_whose_task_is_gone(store: &dyn Store) {
+    let mut owner = owner_of(store, &[]).await;
+    store.intern_tasks(vec![nameless_task(2)]).await.unwrap();
+    with_workflow(store, CHAIN).await;
+    let row = new_run(1, CHAIN);
+    let other: TaskId = task_id(2);
+    let tasks = vec![row.tasks[0], Some((other, priority(0))), row.tasks[2]];
+    started(store, RunRow { tasks, ..row }).await;
+    let first = job_of(store, 1, 0).await;
+    owner.done(vec![start(first, 1)]).await;
+    // Long after the run should have ended, retention does not keep its tasks any more.
+    for days in [60, 61] {
+        store.prune(at(days * 86_400), at(days * 86_400), 10).await.unwrap();
+    }
+    assert_eq!(store.tasks_by_id(vec![other]).await.unwrap(), []);
+    owner.done(vec![end(store, first, JobState::Succeeded, Some(r#"{"rows":1}"#)).await]).await;
+    assert_eq!(statuses(store, 1).await, [NodeStatus::Succeeded, NodeStatus::Failed, NodeStatus::NotRun]);
+    let run = read(store, 1).await;
+    assert_eq!((run.status, run.state.broken), (RunStatus::Failed, None));
+    assert_eq!(run.state.nodes[1].reason.as_deref(), Some("its task is not there any more"));
 }

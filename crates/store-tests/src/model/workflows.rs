@@ -3,10 +3,10 @@
 use async_trait::async_trait;
 use punctual_core::shard::write::{Batch, Void};
 use punctual_core::workflow::{NodeRef, RunEvent};
-use punctual_core::{JobId, NamespaceId, RunId, Timestamp};
+use punctual_core::{JobId, NamespaceId, RunId, TaskId, Timestamp};
 use punctual_store::{
-    OpenRun, Result, RunChange, RunFilter, RunRow, RunStep, VERSIONS_MAX, WORKFLOWS_MAX, WorkflowRow, WorkflowStored,
-    Workflows, run_ends,
+    OpenRun, Result, RunChange, RunFilter, RunRow, RunStep, StoreError, VERSIONS_MAX, WORKFLOWS_MAX, WorkflowRow,
+    WorkflowStored, Workflows, run_ends,
 };
 
 use super::{ModelStore, State, inconsistent};
@@ -35,11 +35,23 @@ impl State {
         WorkflowStored::New(version)
     }
 
-    /// Applies events to a run.
+    /// Applies events to a run. If what follows cannot be stored, the run fails instead.
     fn step_run(&mut self, row: RunRow, events: &[RunEvent], now: Timestamp) -> Result<RunChange> {
+        let is_new = !self.runs.has(&row.id);
+        let broken = match self.try_step(row.clone(), events, now) {
+            Err(error @ StoreError::Inconsistent(_)) if !is_new => RunStep::broken(row, &error, now),
+            stepped => return stepped,
+        };
+        self.write_run(&broken)?;
+        Ok(broken.into_change())
+    }
+
+    fn try_step(&mut self, row: RunRow, events: &[RunEvent], now: Timestamp) -> Result<RunChange> {
         let version = (row.namespace, row.workflow.clone(), row.version);
         let definition = self.workflows.get(&version).ok_or_else(|| inconsistent(format!("{version:?} is gone")))?;
-        let mut open = OpenRun::new(row, &definition.spec)?;
+        let gone: Vec<TaskId> =
+            row.tasks.iter().flatten().map(|(task, _)| *task).filter(|task| !self.tasks.has(task)).collect();
+        let mut open = OpenRun::new(row, &definition.spec)?.without_tasks(&gone);
         let step = loop {
             match open.step(events, now) {
                 Ok(step) => break step,
@@ -54,6 +66,10 @@ impl State {
                 }
             }
         };
+        let taken = step.jobs.iter().find(|job| self.due_at.has(&job.id) || self.finished.has(&job.id));
+        if let Some(job) = taken {
+            return Err(inconsistent(format!("{} is there already", job.id)));
+        }
         self.write_run(&step)?;
         Ok(step.into_change())
     }
@@ -67,7 +83,9 @@ impl State {
             self.run_outputs.put((node.run, node.node, node.item), output.clone());
         }
         for (task, _) in step.row.tasks.iter().flatten() {
-            self.use_task(*task, step.row.tasks_used_until());
+            if self.tasks.has(task) {
+                self.use_task(*task, step.row.tasks_used_until());
+            }
         }
         self.store_jobs(step.jobs.clone())
     }

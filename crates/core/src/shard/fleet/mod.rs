@@ -147,12 +147,13 @@ impl Fleet {
             running: worker.jobs.len() as u32,
             seen_at: worker.seen_at,
         };
-        self.workers.iter().map(status).collect()
+        self.workers.iter().filter(|(id, _)| **id != WorkerId::WORKFLOWS).map(status).collect()
     }
 
     /// How many workers are connected.
     pub(super) fn connected(&self) -> u64 {
-        self.workers.values().map(|worker| u64::from(worker.stream.is_some())).sum()
+        let workers = self.workers.iter().filter(|(id, _)| **id != WorkerId::WORKFLOWS);
+        workers.map(|(_, worker)| u64::from(worker.stream.is_some())).sum()
     }
 
     /// How many jobs run on all of them, or are being started.
@@ -288,10 +289,11 @@ impl Fleet {
         }
     }
 
-    /// Forgets the workers that were not heard of since `before`, and answers which they were.
+    /// Forgets the workers that were not heard of since `before`, and answers which they were. What servers start
+    /// themselves is never given up: it is in the store.
     pub(super) fn take_silent(&mut self, before: Timestamp) -> Vec<SilentWorker> {
-        let silent: Vec<WorkerId> =
-            self.workers.iter().filter(|(_, worker)| worker.seen_at < before).map(|(id, _)| *id).collect();
+        let is_silent = |(id, worker): &(&WorkerId, &Worker)| worker.seen_at < before && **id != WorkerId::WORKFLOWS;
+        let silent: Vec<WorkerId> = self.workers.iter().filter(is_silent).map(|(id, _)| *id).collect();
         silent.into_iter().filter_map(|id| self.take(id)).collect()
     }
 

@@ -9,6 +9,7 @@ use std::ops::Bound;
 use crate::id::{TaskId, WorkerId};
 use crate::id_map::IdMap;
 use crate::namespace::NamespaceId;
+use crate::run::WORKFLOW;
 use crate::shard::event::WorkerSpec;
 use crate::shard::{Config, planted};
 use crate::task::Task;
@@ -52,6 +53,10 @@ impl WorkerNeeds {
     }
 
     pub fn are_met_by(&self, worker: &WorkerSpec) -> bool {
+        // Servers run all workflows, whatever queue and labels their jobs name.
+        if self.capability == WORKFLOW {
+            return worker.capabilities.iter().any(|can| can == WORKFLOW);
+        }
         self.capability != ARRIVAL
             && worker.namespaces.serves(self.namespace)
             && worker.queues.contains(&self.queue)

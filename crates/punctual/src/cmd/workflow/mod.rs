@@ -1,13 +1,14 @@
 //! `punctual workflow …`.
 
+mod diff;
 mod graph;
 mod watch;
 mod yaml;
 
 use clap::{Args, Subcommand, ValueEnum};
 use punctual_api::{
-    DecideRequest, GateDecision, ResumeRequest, RunQuery, RunView, SkipNodeRequest, WorkflowQuery, WorkflowRunRequest,
-    WorkflowView,
+    DecideRequest, GateDecision, ResumeRequest, RunEventRequest, RunQuery, RunView, SkipNodeRequest, WorkflowQuery,
+    WorkflowRunRequest, WorkflowView,
 };
 use punctual_client::{Client, ClientError};
 use punctual_core::RunId;
@@ -19,6 +20,7 @@ use crate::input::{read_file, text_or_file};
 use crate::output::{Format, Output};
 use crate::view;
 use crate::when::whole;
+use diff::DiffArgs;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkflowVerb {
@@ -43,6 +45,8 @@ pub(crate) enum WorkflowVerb {
     Get(GetArgs),
     /// Draw a workflow, or a run with the states of its nodes
     Graph(GraphArgs),
+    /// Compare two versions of a workflow
+    Diff(DiffArgs),
     /// List runs, the latest first
     Runs(RunsArgs),
     /// Cancel a run and its jobs
@@ -80,6 +84,18 @@ pub(crate) enum WorkflowVerb {
         /// Reject it: the node fails
         #[arg(long)]
         reject: bool,
+    },
+    /// Tell a run of an outside event that a gate waits for
+    Event {
+        /// The run's id
+        #[arg(value_name = "RUN")]
+        run: RunId,
+        /// The name of the event
+        #[arg(value_name = "EVENT")]
+        event: String,
+        /// What it brings, as JSON, @FILE, or - for stdin: the output of the gate
+        #[arg(short, long, value_name = "JSON")]
+        payload: Option<String>,
     },
     /// Skip a node that has not started
     Skip {
@@ -170,6 +186,7 @@ pub(crate) async fn run(verb: WorkflowVerb, context: &Context) -> anyhow::Result
         WorkflowVerb::List(args) => list(args, &client, out).await?,
         WorkflowVerb::Get(args) => get(&args, &client, out).await?,
         WorkflowVerb::Graph(args) => draw(&args, &client, out).await?,
+        WorkflowVerb::Diff(args) => diff::run(&args, &client, out).await?,
         WorkflowVerb::Runs(args) => runs(args, &client, out).await?,
         WorkflowVerb::Cancel { run } => told(&client.cancel_run(run).await.map_err(named)?, out)?,
         WorkflowVerb::Resume { run, skip } => {
@@ -182,6 +199,10 @@ pub(crate) async fn run(verb: WorkflowVerb, context: &Context) -> anyhow::Result
         WorkflowVerb::Approve { run, node, reject } => {
             let decision = if reject { GateDecision::Reject } else { GateDecision::Approve };
             told(&client.decide_gate(run, &DecideRequest { node, decision }).await.map_err(named)?, out)?;
+        }
+        WorkflowVerb::Event { run, event, payload } => {
+            let request = RunEventRequest { event, payload: read_input(payload.as_deref())? };
+            told(&client.send_event(run, &request).await.map_err(named)?, out)?;
         }
         WorkflowVerb::Skip { run, node } => {
             told(&client.skip_node(run, &SkipNodeRequest { node }).await.map_err(named)?, out)?;

@@ -16,7 +16,7 @@ fn punctual(server: &Server, arguments: &[&str]) -> (i32, String, String) {
     (run.status.code().expect("it ends by itself"), text(run.stdout), text(run.stderr))
 }
 
-fn printed(server: &Server, arguments: &[&str]) -> String {
+pub(super) fn printed(server: &Server, arguments: &[&str]) -> String {
     let (code, out, said) = punctual(server, arguments);
     assert_eq!(code, 0, "{arguments:?}: {said}");
     out
@@ -74,4 +74,43 @@ async fn a_run_that_is_waited_for_tells_what_becomes_of_its_nodes() {
     std::fs::write(home.file("bomb.yaml"), "a: &a [x]\nb: *a\n").expect("the file is written");
     let (code, _, said) = punctual(&server, &["apply", "flow", home.file("bomb.yaml").to_str().expect("UTF-8")]);
     assert!(code == 2 && said.contains("line 1: anchors"), "{code} {said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_from_outside_opens_a_gate_and_its_payload_is_read() {
+    let home = Home::new();
+    let server = home.server();
+    let _worker = home.worker(&server, &[]);
+    let api = Checked::new(&server).await;
+    let version = |rows: &str| {
+        format!(
+            r#"{{"nodes":[{{"name":"uploaded","gate":{{"event":"file_uploaded"}}}},
+            {{"name":"load","needs":["uploaded"],"inline":{{"run":{{"probe":{{}}}}}},"input":{{"path":{{"from":"uploaded.{rows}"}}}}}}]}}"#
+        )
+    };
+    let file = home.file("flow.json");
+    for rows in ["file", "path"] {
+        std::fs::write(&file, version(rows)).expect("the file is written");
+        printed(&server, &["apply", "flow", file.to_str().expect("UTF-8")]);
+    }
+    let diff = printed(&server, &["diff", "flow"]);
+    let change = r#"~ load.input.path.from: "uploaded.file" -> "uploaded.path""#;
+    assert_eq!(diff, format!("flow version 1 to version 2\n  {change}\n"));
+    let run = printed(&server, &["run", "flow", "-o", "name"]).trim().to_owned();
+    let explain = Command::new(PUNCTUAL).args(["--server", &server.url, "explain", &run]).output().expect("it starts");
+    let explain = String::from_utf8(explain.stdout).expect("UTF-8");
+    assert!(explain.contains("It waits for the event `file_uploaded` (`uploaded`)."), "{explain}");
+    assert!(explain.contains("load waits for `uploaded`"), "{explain}");
+    let (code, _, said) = punctual(&server, &["event", &run, "other"]);
+    assert!(code != 0 && said.contains("no gate of the run waits for this event"), "{code} {said}");
+    let large = format!("\"{}\"", "x".repeat(70_000));
+    let body = serde_json::json!({ "event": "file_uploaded", "payload": large });
+    let refused = api.post(&format!("/v1/runs/{run}/events"), body).await.refused(400, "invalid_request");
+    assert!(refused.text.contains("/payload"), "{}", refused.text);
+    printed(&server, &["event", &run, "file_uploaded", "--payload", r#"{"path":"in/7.csv"}"#]);
+    let done = ended(&api, &run).await;
+    assert_eq!(states(&done), ["succeeded", "succeeded"]);
+    let job = done["nodes"][1]["job"].as_str().expect("it had a job");
+    let job = api.get(&format!("/v1/jobs/{job}")).await.expect(200).body;
+    assert_eq!(job["input"]["path"], "in/7.csv", "{job:#}");
 }

@@ -1,8 +1,11 @@
 //! Workflows, run by real servers and workers.
 
 mod bad_definitions;
+mod bad_input;
 mod commands;
 mod crashes;
+mod examples;
+mod schedules;
 
 use serde_json::{Value, json};
 
