@@ -1,16 +1,34 @@
 //! Running attempts of a namespace whose shards are owned by two servers.
 
+use std::time::Duration;
+
 use punctual_api::{Job, QuotasEdit};
-use punctual_client::Client;
+use punctual_client::{Client, Waited};
 use punctual_core::{JobId, Span, Timestamp};
 
 use super::quotas::set;
 use super::tenants::tenant;
 use super::{Cluster, finished, sleeper, submit};
-use crate::harness::eventually;
+use crate::harness::{Server, eventually};
 
 fn at_most(attempts: u64) -> QuotasEdit {
     QuotasEdit { running_attempts: Some(Some(attempts)), ..QuotasEdit::default() }
+}
+
+/// Nothing runs any more at either server, once the quota counts there. Answers the jobs that wait.
+async fn nothing_runs(servers: &[Server; 2], clients: &[Client; 2]) -> Vec<JobId> {
+    set(servers, "team-a", at_most(0)).await;
+    let mut waiting = Vec::new();
+    for client in clients {
+        loop {
+            let id = submit(client, &sleeper(Span::from_millis(1))).await;
+            match client.wait_finished(id, Some(Duration::from_secs(1))).await.expect("the job is there") {
+                Waited::Finished(_) => {}
+                Waited::Pending(_) => break waiting.push(id),
+            }
+        }
+    }
+    waiting
 }
 
 async fn submit_some(clients: &[Client; 2], count: usize, span: Span) -> Vec<JobId> {
@@ -58,8 +76,9 @@ async fn no_more_attempts_run_than_the_quota_and_the_jobs_of_both_servers_run() 
     let _worker = cluster.home.worker(&servers[0], &["--slots", "40"]);
     let clients = tenant(&servers, "team-a").await;
     for quota in [3, 1] {
+        let mut ids = nothing_runs(&servers, &clients).await;
         set(&servers, "team-a", at_most(quota)).await;
-        let ids = submit_some(&clients, 24, Span::from_millis(200)).await;
+        ids.extend(submit_some(&clients, 24, Span::from_millis(300)).await);
         let reached = format!("namespace team-a runs {quota} of {quota} attempts (quota running_attempts)");
         eventually("a job that waits says why", || async {
             let job = clients[0].job(ids[20]).await.expect("the job");
@@ -80,8 +99,9 @@ async fn no_more_attempts_run_than_the_quota_when_a_server_dies() {
     let servers = cluster.pair().await;
     let _worker = cluster.home.worker(&servers[1], &["--slots", "40"]);
     let clients = tenant(&servers, "team-a").await;
+    let mut ids = nothing_runs(&servers, &clients).await;
     set(&servers, "team-a", at_most(4)).await;
-    let ids = submit_some(&clients, 40, Span::from_millis(400)).await;
+    ids.extend(submit_some(&clients, 40, Span::from_millis(400)).await);
     eventually("jobs of both run", || async {
         let usage = clients[1].namespace("team-a").await.expect("the namespace").usage.expect("its use");
         usage.running_attempts == Some(4)
