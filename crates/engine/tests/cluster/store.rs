@@ -9,6 +9,7 @@ use std::time::Instant;
 use async_trait::async_trait;
 use bytes::Bytes;
 use punctual_core::attempt::ArchivedLog;
+use punctual_core::running_places::RunningReport;
 use punctual_core::schedule::{By, OccurrenceRow, ScheduleChange, ScheduleRow, StoredCalendar};
 use punctual_core::shard::event::Load;
 use punctual_core::shard::write::{Epoch, SharedBatch};
@@ -22,15 +23,15 @@ use punctual_store::{
     Ailing, AllNamespaces, Applied, Archived, Archiving, Arrival, Artifact, ArtifactChange, Artifacts, Audit,
     AuditAppended, AuditBatch, AuditEnds, AuditPlace, AuditRow, Authorities, AuthorityRow, BackfillRow, BackfillRun,
     BackfillStep, Backfilled, Backfills, CalendarDeletion, CalendarUpdate, ChunkMarks, ClusterSecret,
-    ClusterSecretState, ClusterSecrets, CreatedArtifact, DeliveryRow, Dispatch, Dispatched, DueWindow, DutyLease,
+    ClusterSecretState, ClusterSecrets, Counted, CreatedArtifact, DeliveryRow, Dispatch, Dispatched, DueWindow, DutyLease,
     Enrolment, EnrolmentChanges, Enrolments, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey, Identities,
     IdentityChanges, IdentityId, Interned, JobAction, JobPages, JobReads, JobRecord, JoinRequest, JoinTokenRow, Joined,
     KeptLog, KeyChange, KeyRow, LateOutcome, Lease, Leases, LoadPage, LoadedRow, LogArchive, LogChunk, LogPiece, Logs,
     Member, Members, NamespaceChange, NamespaceDeletion, Namespaces, NewArtifact, Notices, OccurrenceFilter,
-    OpenStarts, Order, Owned, Page, Position, Requester, RequesterId, Requesters, RerunRecord, ResealedAuthority,
-    Result, Retention, RootKeyId, RuleChange, RuleDeletion, RuleRow, RunChange, RunFilter, RunRow, ScheduleFilter,
+    OpenStarts, Order, Owned, Page, Position, QuotaUse, Requester, RequesterId, Requesters, RerunRecord, ResealedAuthority,
+    Result, Retention, RootKeyId, RuleChange, RuleDeletion, RuleRow, RunChange, RunFilter, RunRow, RunningPlaces, ScheduleFilter,
     Schedules, SealedKey, SecretChange, SecretRow, Secrets, SeenMember, SeenWorker, SeenWorkers, SessionChange,
-    SessionRow, ShardSchedules, Stepped, Store, StoreError, Submission, Submit, Submitted, TaskChange, Tasks,
+    SessionRow, ShardSchedules, Spent, Stepped, Store, StoreError, Submission, Submit, Submitted, TaskChange, Tasks,
     Transitions, UserChange, UserRow, UserSessions, Uses, WaitingNotice, WholeLog, WorkflowRow, WorkflowStored,
     Workflows,
 };
@@ -400,6 +401,16 @@ ClusterSecrets {
             }
         }
     }
+    QuotaUse {
+        used(namespace: NamespaceId, what: Counted, most: u64) -> u64;
+        spend(namespace: NamespaceId, cost: Span, now: Timestamp) -> Spent;
+    }
+    RunningPlaces {
+        exchange_places(
+            server: ServerId, seq: u64, report: RunningReport, now: Timestamp
+        ) -> Option<Vec<(NamespaceId, u64)>>;
+        running_attempts(namespace: NamespaceId) -> u64;
+    }
     Logs {
         append_logs(chunks: Vec<LogChunk>) -> ();
         read_log(job: JobId, attempt: AttemptNo, offset: u64, limit: usize) -> LogPiece;
@@ -429,5 +440,6 @@ ClusterSecrets {
     }
     Retention {
         prune(before: Timestamp, now: Timestamp, limit: usize) -> usize;
+        prune_jobs_of(namespace: NamespaceId, before: Timestamp, limit: usize) -> usize;
     }
 }
