@@ -21,14 +21,15 @@ use seccompiler::{
 use crate::job::Network;
 
 /// Compiled once, and inherited by each sandbox.
-pub(crate) struct Filters(Vec<(Network, MemoryFiles, BpfProgram)>);
+pub(crate) struct Filters(Vec<(Network, SharedMemory, BpfProgram)>);
 
-/// Whether a program may make files in memory (`memfd_create`).
+/// Whether a program may have memory that belongs to no process: files in memory (`memfd_create`) and shared mappings without a
+/// file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MemoryFiles {
-    /// Memory files count as the program's memory.
+pub(crate) enum SharedMemory {
+    /// It counts as the program's memory.
     Counted,
-    /// Memory files are refused, because nothing would count them.
+    /// It is refused, because nothing would count it.
     Refused,
 }
 
@@ -43,15 +44,15 @@ impl Filters {
     pub(crate) fn compile() -> io::Result<Self> {
         let mut filters = Vec::with_capacity(4);
         for network in [Network::None, Network::Host] {
-            for files in [MemoryFiles::Counted, MemoryFiles::Refused] {
-                filters.push((network, files, compile(network, files).map_err(io::Error::other)?));
+            for shared in [SharedMemory::Counted, SharedMemory::Refused] {
+                filters.push((network, shared, compile(network, shared).map_err(io::Error::other)?));
             }
         }
         Ok(Self(filters))
     }
 
-    pub(crate) fn install(&self, network: Network, files: MemoryFiles) -> io::Result<()> {
-        let wanted = self.0.iter().find(|filter| (filter.0, filter.1) == (network, files));
+    pub(crate) fn install(&self, network: Network, shared: SharedMemory) -> io::Result<()> {
+        let wanted = self.0.iter().find(|filter| (filter.0, filter.1) == (network, shared));
         let (_, _, filter) = wanted.expect("there is a filter for each combination");
         apply_filter(filter).map_err(|error| match error {
             seccompiler::Error::Prctl(error) | seccompiler::Error::Seccomp(error) => error,
@@ -60,7 +61,7 @@ impl Filters {
     }
 }
 
-fn compile(network: Network, files: MemoryFiles) -> Result<BpfProgram, BackendError> {
+fn compile(network: Network, shared: SharedMemory) -> Result<BpfProgram, BackendError> {
     let mut rules: BTreeMap<c_long, Vec<SeccompRule>> = BTreeMap::new();
     for call in calls::ANY_ARGUMENTS.iter().chain(calls::OF_THIS_MACHINE) {
         rules.insert(*call, Vec::new());
@@ -84,9 +85,17 @@ fn compile(network: Network, files: MemoryFiles) -> Result<BpfProgram, BackendEr
     #[cfg(target_arch = "x86_64")]
     allow(libc::SYS_mknod, &[masked(1, libc::S_IFMT.into(), libc::S_IFIFO.into())])?;
     // Huge pages that somebody set aside for another program are not counted as the job's memory.
-    allow(libc::SYS_mmap, &[masked(3, libc::MAP_HUGETLB as u64, 0)])?;
-    if files == MemoryFiles::Counted {
-        allow(libc::SYS_memfd_create, &[masked(1, libc::MFD_HUGETLB.into(), 0)])?;
+    let huge = libc::MAP_HUGETLB as u64;
+    match shared {
+        SharedMemory::Counted => {
+            allow(libc::SYS_mmap, &[masked(3, huge, 0)])?;
+            allow(libc::SYS_memfd_create, &[masked(1, libc::MFD_HUGETLB.into(), 0)])?;
+        }
+        SharedMemory::Refused => {
+            // A mapping is of a file, or private.
+            allow(libc::SYS_mmap, &[masked(3, huge | libc::MAP_ANONYMOUS as u64, 0)])?;
+            allow(libc::SYS_mmap, &[masked(3, huge | libc::MAP_TYPE as u64, libc::MAP_PRIVATE as u64)])?;
+        }
     }
     // Urgent bytes: nobody needs them, and attackers of the kernel have.
     let mut with_flags = calls::WITH_MESSAGE_FLAGS.to_vec();

@@ -26,7 +26,9 @@ pub(super) fn restrict(network: Network, program: Option<BorrowedFd<'_>>) -> io:
     let devices = AccessFs::ReadFile | AccessFs::WriteFile;
     let tmp = AccessFs::from_all(NEWEST)
         & !(AccessFs::Execute | AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev);
-    for (path, access) in [("/", read), ("/dev", devices), ("/tmp", tmp)] {
+    // A shared mapping of /dev/zero that can be written is memory that the limit of a process does not count, so the device can be
+    // read and no more. Nobody needs to write to the random ones.
+    for (path, access) in [("/", read), ("/dev/null", devices), ("/dev/full", devices), ("/tmp", tmp)] {
         rules = allow(rules, path, access)?;
     }
     if let Some(program) = program {

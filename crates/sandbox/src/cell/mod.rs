@@ -24,7 +24,7 @@ use rustix::process::{PidfdFlags, Signal, WaitOptions, pidfd_open, set_parent_pr
 use rustix::thread::UnshareFlags;
 
 use crate::channel;
-use crate::filter::{Filters, MemoryFiles};
+use crate::filter::{Filters, SharedMemory};
 use crate::job::{Limits, Network};
 use crate::level::{Level, Protection};
 use crate::step::SetupStep;
@@ -122,12 +122,12 @@ impl Cell<'_> {
         limits.into_iter().filter(|limit| self.level.is_none_or(|level| level.has(*limit))).collect()
     }
 
-    /// Whether memory files are allowed. Without a control group nothing would count them, because they belong to no
-    /// process' address space.
-    fn memory_files(&self) -> MemoryFiles {
+    /// Without a control group nothing would count shared memory: it belongs to no process, so the limit of a process
+    /// does not hold for it.
+    fn shared_memory(&self) -> SharedMemory {
         match self.cgroup_limits().contains(&Protection::MemoryLimit) {
-            true => MemoryFiles::Counted,
-            false => MemoryFiles::Refused,
+            true => SharedMemory::Counted,
+            false => SharedMemory::Refused,
         }
     }
 

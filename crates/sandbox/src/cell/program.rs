@@ -48,7 +48,7 @@ fn close_in(cell: &Cell<'_>) -> Result<(), Failure> {
     }
     attempt(SetupStep::Rlimits, || privileges::limit_descriptors(&cell.limits))?;
     // Last, since the filter refuses most of the calls above.
-    attempt(SetupStep::Seccomp, || cell.filters.install(cell.network, cell.memory_files()))
+    attempt(SetupStep::Seccomp, || cell.filters.install(cell.network, cell.shared_memory()))
 }
 
 fn execute(cell: &Cell<'_>) -> Result<(), Failure> {

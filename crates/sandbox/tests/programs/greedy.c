@@ -50,6 +50,14 @@ static int memory_shared(void) {
     }
     return 1;
 }
+/* Only a shared mapping counts here: how much one process may have is limited in any case. */
+static int memory_of_nobody(void) {
+    size_t much = (size_t)256 << 20;
+    int zero = open("/dev/zero", O_RDWR);
+    void *anonymous = mmap(NULL, much, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *device = mmap(NULL, much, PROT_READ | PROT_WRITE, MAP_SHARED, zero, 0);
+    return (anonymous != MAP_FAILED) | (device != MAP_FAILED) << 1;
+}
 static int memory_memfd(void) {
     for (size_t done = 0; done < MUCH; done += 1 << 24)
         if (fill(memfd_create("much", 0), 1 << 24)) return 0;
@@ -199,7 +207,7 @@ static int close_everything(void) {
 int main(int argc, char **argv) {
     return choose(argc, argv, (struct attack[]){
         {"fork_bomb", fork_bomb}, {"thread_bomb", thread_bomb}, {"memory_private", memory_private},
-        {"memory_shared", memory_shared}, {"memory_memfd", memory_memfd}, {"memory_files", memory_files},
+        {"memory_shared", memory_shared}, {"memory_memfd", memory_memfd}, {"memory_of_nobody", memory_of_nobody}, {"memory_files", memory_files},
         {"memory_children", memory_children}, {"disk", disk}, {"disk_inodes", disk_inodes},
         {"disk_allocate", disk_allocate}, {"one_large_file", one_large_file}, {"output", output},
         {"errors", errors}, {"result", result}, {"descriptors", descriptors}, {"pipes", pipes},

@@ -81,9 +81,9 @@ async fn an_unprivileged_worker_stops_what_it_can() {
     check(&launcher, "output", SMALL, KILLED, Some(LimitHit::Output)).await;
 }
 
-/// Files in memory belong to no process, so without control groups nothing would count them.
+/// Files in memory and shared mappings belong to no process, so without control groups nothing would count them.
 #[tokio::test]
-async fn memory_files_are_refused_where_nothing_counts_them() {
+async fn shared_memory_is_refused_where_nothing_counts_it() {
     if !rustix::process::geteuid().is_root() {
         eprintln!("skipped: only root can start a launcher as another user");
         return;
@@ -91,4 +91,5 @@ async fn memory_files_are_refused_where_nothing_counts_them() {
     let launcher = launcher(User::Nobody).await;
     assert!(!launcher.level().has(Protection::MemoryLimit), "{}", launcher.level());
     check(&launcher, "memory_memfd", SMALL, ENDED, None).await;
+    check(&launcher, "memory_of_nobody", SMALL, ENDED, None).await;
 }
