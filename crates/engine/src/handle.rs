@@ -72,6 +72,12 @@ impl Engine {
         self.0.lease.skew()
     }
 
+    /// Says whether another server answers at the address of this one. While it does, this server owns no shards: workers do
+    /// not reach it, and its jobs would wait. Returns what was known before.
+    pub fn set_address_taken(&self, is_taken: bool) -> bool {
+        self.0.lease.set_address_taken(is_taken)
+    }
+
     /// Whether this server can do its part: its leases hold and its clock is right.
     pub fn ready(&self) -> Result<(), EngineError> {
         match self.skew().filter(Skew::is_too_large) {

@@ -87,7 +87,7 @@ impl Keeper {
         let status = self.members.status().await;
         let cluster = Arc::clone(&self.members.published.borrow());
         let hold = async {
-            if self.config.is_scheduler() && !self.lease.is_skewed() {
+            if self.config.is_scheduler() && self.lease.may_own() {
                 self.duties.hold(&*self.store, &self.config, &cluster).await?;
             }
             Ok(())

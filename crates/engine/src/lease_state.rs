@@ -3,7 +3,7 @@
 //! Safety rests on the fence in the store alone. This is for everything that the fence does
 //! not see: a server that may have lost its shards sends nothing and answers nobody.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
@@ -16,6 +16,8 @@ pub(crate) struct LeaseState {
     /// In microseconds of the monotonic source.
     until: AtomicU64,
     skew: RwLock<Option<Skew>>,
+    /// Another server answers at the address of this one.
+    is_address_taken: AtomicBool,
     owned: RwLock<Arc<[ShardId]>>,
 }
 
@@ -24,7 +26,13 @@ pub(crate) const FOR_EVER: Duration = Duration::MAX;
 
 impl LeaseState {
     pub(crate) fn new(monotonic: Monotonic) -> Self {
-        Self { monotonic, until: AtomicU64::new(0), skew: RwLock::default(), owned: RwLock::new([].into()) }
+        Self {
+            monotonic,
+            until: AtomicU64::new(0),
+            skew: RwLock::default(),
+            is_address_taken: AtomicBool::new(false),
+            owned: RwLock::new([].into()),
+        }
     }
 
     /// Whether the last renewal still covers this moment.
@@ -46,8 +54,14 @@ impl LeaseState {
         self.skew.write().expect("no panic while the lock is held").replace(skew)
     }
 
-    pub(crate) fn is_skewed(&self) -> bool {
-        self.skew().is_some_and(|skew| skew.is_too_large())
+    /// Returns what was known before.
+    pub(crate) fn set_address_taken(&self, is_taken: bool) -> bool {
+        self.is_address_taken.swap(is_taken, Ordering::AcqRel)
+    }
+
+    /// Whether this server may own shards: its clock is right, and workers reach it.
+    pub(crate) fn may_own(&self) -> bool {
+        !self.skew().is_some_and(|skew| skew.is_too_large()) && !self.is_address_taken.load(Ordering::Acquire)
     }
 
     pub(crate) fn owned(&self) -> Arc<[ShardId]> {

@@ -174,7 +174,7 @@ impl LeaseDuty {
         if !self.config.is_scheduler() {
             return Ok(());
         }
-        if self.lease.is_skewed() {
+        if !self.lease.may_own() {
             self.retire(usize::MAX);
             return Ok(());
         }

@@ -45,7 +45,7 @@ impl MemberDuty {
     pub(crate) async fn beat(&self, status: MemberStatus) -> Result<()> {
         let mut member = self.config.member.clone();
         // Others must not leave shards to a server that takes none.
-        member.roles.retain(|role| role != SCHEDULER || !self.lease.is_skewed());
+        member.roles.retain(|role| role != SCHEDULER || self.lease.may_own());
         let beat = Member {
             id: self.config.server,
             address: member.address,

@@ -3,17 +3,23 @@
 //!
 //! Asks the address itself, because the database cannot tell a server that was killed a second ago from one that lives.
 //! An address that nobody answers at is refused, too: jobs of the shards that this server would own could not start.
+//!
+//! An address may lead elsewhere later, such as that of a load balancer. A server that finds another one behind its address owns
+//! no shards until it answers there itself.
 
 use std::net::TcpListener;
 use std::time::Duration;
 
 use anyhow::Context;
+use punctual_app::App;
 use punctual_client::Client;
 use punctual_core::ServerId;
+use punctual_engine::Engine;
 use punctual_pki::{ClientTls, Trust};
 use punctual_server::Network;
 use punctual_store::Store;
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::exit::conflict;
@@ -24,6 +30,8 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 /// A proxy in front of the server may start at the same time as the server does.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 const ASK_EVERY: Duration = Duration::from_millis(250);
+/// As often as servers read who else there is.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// Refuses to start unless this server answers at the address that it advertises. Answers on the listener meanwhile.
 pub(crate) async fn check(
@@ -73,6 +81,37 @@ pub(crate) async fn check(
              `punctual server list --server {advertised}` shows them"
         ),
     ))
+}
+
+/// Looks who answers at the address for as long as another server says that it has the same.
+pub(crate) fn keep_checking(
+    app: App,
+    engine: Engine,
+    advertised: String,
+    tls: Option<&ServerSide>,
+) -> anyhow::Result<JoinHandle<()>> {
+    let client = client(&advertised, tls)?;
+    Ok(tokio::spawn(async move {
+        loop {
+            sleep(CHECK_EVERY).await;
+            let is_taken = match app.same_address() {
+                None => false,
+                Some(_) => match timeout(ANSWER_LIMIT, client.who_answers()).await {
+                    Ok(Ok(Some(server))) => server != engine.server(),
+                    // Nobody can say yet.
+                    Ok(Ok(None) | Err(_)) | Err(_) => continue,
+                },
+            };
+            match (engine.set_address_taken(is_taken), is_taken) {
+                (false, true) => tracing::error!(
+                    address = advertised,
+                    "another server answers at this server's address; until that changes this server owns no shards"
+                ),
+                (true, false) => tracing::info!(address = advertised, "this server may own shards again"),
+                (false, false) | (true, true) => {}
+            }
+        }
+    }))
 }
 
 /// Trusts what this server may show itself, beside the authorities of the system.

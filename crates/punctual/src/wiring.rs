@@ -108,6 +108,7 @@ pub(crate) async fn run_server(
     if settings.database != Database::Embedded {
         address::check(&listener, server, &config.member.address, &*store, network.clone(), tls.as_ref()).await?;
     }
+    let advertised = config.member.address.clone();
     let token_file = access::keep_token(&settings.data_dir, keys.now().access_token());
     let engine = Engine::start(Arc::clone(&store), config).await.map_err(not_started)?;
     let app_settings = Settings {
@@ -158,6 +159,10 @@ pub(crate) async fn run_server(
         prune_every: settings.prune_interval,
     });
     let duties = Runner::start(&engine, duties);
+    let address_check = match settings.database {
+        Database::Embedded => None,
+        _ => Some(address::keep_checking(app.clone(), engine.clone(), advertised, tls.as_ref())?),
+    };
     let rest = if settings.roles.api { Rest::Served } else { Rest::ProbesOnly };
 
     listener.set_nonblocking(true).context("cannot prepare the socket")?;
@@ -178,6 +183,9 @@ pub(crate) async fn run_server(
     let router = punctual_server::router(app.clone(), rest, network.clone(), settings.grpc_streams_max);
     punctual_server::serve(router, listener, network, until).await;
     token_kept.abort();
+    if let Some(check) = address_check {
+        check.abort();
+    }
     if let Some(fresh) = fresh {
         fresh.abort();
     }

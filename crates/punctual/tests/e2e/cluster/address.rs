@@ -4,6 +4,8 @@ use std::process::{Command, Output};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use punctual_api::Node;
+use punctual_client::ClientError;
 use punctual_core::task::Probe;
 use serde_json::Value;
 use tokio::io::copy_bidirectional;
@@ -123,7 +125,7 @@ impl Forwarder {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_finds_another_with_its_address_later_says_so() {
+async fn a_server_whose_address_leads_to_another_later_says_so_and_owns_no_shards() {
     let cluster = Cluster::new();
     let database = [("PUNCTUAL_DATABASE", cluster.database.as_str())];
     let forwarder = Forwarder::start().await;
@@ -143,6 +145,14 @@ async fn a_server_that_finds_another_with_its_address_later_says_so() {
         let detail = problem["detail"].as_str().unwrap_or_default();
         assert!(detail.contains(&format!("has the same address {advertised}")), "{problem}");
     }
+    // Workers reach the second alone: its shards are those whose jobs run.
+    eventually("the second owns all shards", || async {
+        let [first, second] = [&first, &second].map(|server| server.client());
+        let (first, second) = (first.server().await, second.server().await);
+        let owned = |node: &Result<Node, ClientError>| node.as_ref().map_or(0, |node| node.shards_owned);
+        owned(&first) == 0 && second.as_ref().is_ok_and(|node| node.shards_owned == node.shards_total)
+    })
+    .await;
     second.process.stop();
     eventually("it is ready again", || async { first.client().ready().await.is_ok() }).await;
 }
