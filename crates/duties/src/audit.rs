@@ -5,6 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use punctual_app::App;
 use punctual_core::Span;
+use punctual_engine::RETENTION;
 
 use crate::{Context, Duty, Next, TickError};
 
@@ -29,7 +30,7 @@ impl Duty for AuditRetention {
     }
 
     fn lease(&self) -> Option<&'static str> {
-        Some("audit-retention")
+        Some(RETENTION)
     }
 
     async fn tick(&mut self) -> Result<Next, TickError> {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use punctual_app::App;
+use punctual_engine::RETENTION;
 
 use crate::{Context, Duty, Next, TickError};
 
@@ -65,7 +66,7 @@ impl Duty for ClusterSecretRotation {
     }
 
     fn lease(&self) -> Option<&'static str> {
-        Some("cluster-secret")
+        Some(RETENTION)
     }
 
     async fn tick(&mut self) -> Result<Next, TickError> {

@@ -1,7 +1,7 @@
 //! Replaces the cluster's secret, in stages that every server confirms.
 //!
 //! First all servers accept the next secret, then all sign with it, and at last the former one is dropped. Servers read the state
-//! once a second. One of them, which holds the lease of the duty, moves the stage on. Each move is one transaction under the
+//! once a second. One of them, which holds the lease of retention, moves the stage on. Each move is one transaction under the
 //! revision that was read, so it does not matter who does it, or who crashes before or after.
 
 use std::sync::Arc;

@@ -147,7 +147,7 @@ async fn the_secret_is_replaced_under_load_and_what_the_former_one_signed_counts
     let mut jobs = Vec::new();
     for server in &servers {
         for _ in 0..2 {
-            jobs.push(submit(&server.client(), &witnessed(Span::from_secs(12))).await);
+            jobs.push(submit(&server.client(), &witnessed(Span::from_secs(30))).await);
         }
     }
     eventually("they run", || async {

@@ -74,6 +74,8 @@ async fn every_documented_route_answers_as_documented() {
     let elsewhere = [
         "get_authority",
         "rotate_authority",
+        // Only a rotation that is under way has a former secret: its own tests drop it.
+        "retire_cluster_secret",
         "upload_artifact",
         "download_artifact",
         "get_agent_work",
