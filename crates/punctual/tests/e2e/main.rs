@@ -10,7 +10,6 @@ mod bad_input;
 mod binaries;
 mod checked;
 mod cluster;
-mod cluster_secret;
 mod commands;
 mod contract;
 mod crash;
