@@ -10,6 +10,7 @@ mod bad_input;
 mod binaries;
 mod checked;
 mod cluster;
+mod cluster_secret;
 mod commands;
 mod contract;
 mod crash;
