@@ -3,6 +3,7 @@
 mod every_field;
 mod false_servers;
 pub(crate) mod guest;
+pub(crate) mod held;
 mod namespaces;
 mod rotation;
 mod strangers;

@@ -20,13 +20,13 @@ use crate::enrolment::guest::{channel, join, own};
 use crate::harness::eventually;
 
 /// A route of the served document.
-struct Route {
-    id: String,
-    method: Method,
-    path: String,
+pub(super) struct Route {
+    pub(super) id: String,
+    pub(super) method: Method,
+    pub(super) path: String,
 }
 
-async fn routes(stage: &Stage) -> Vec<Route> {
+pub(super) async fn routes(stage: &Stage) -> Vec<Route> {
     let answer = http(stage, None).get(format!("{}/openapi.json", stage.server.url)).bearer_auth(&stage.token);
     let document: Value = answer.send().await.expect("an answer").json().await.expect("the document");
     let mut routes = Vec::new();
@@ -61,7 +61,7 @@ fn filled(path: &str) -> String {
 }
 
 /// Routes that need no credential, or have one of their own, which nobody here has.
-const OPEN: [&str; 15] = [
+pub(super) const OPEN: [&str; 15] = [
     "live",
     "ready",
     "get_problem",
@@ -79,7 +79,7 @@ const OPEN: [&str; 15] = [
     "end_agent_attempt",
 ];
 
-fn http(stage: &Stage, own: Option<&OwnCertificate>) -> reqwest::Client {
+pub(super) fn http(stage: &Stage, own: Option<&OwnCertificate>) -> reqwest::Client {
     let tls = ClientTls::new(&stage.trust, own.cloned(), &[b"http/1.1"]).expect("a configuration");
     reqwest::Client::builder()
         .no_proxy()
@@ -89,7 +89,7 @@ fn http(stage: &Stage, own: Option<&OwnCertificate>) -> reqwest::Client {
         .expect("a client")
 }
 
-async fn send(stage: &Stage, http: &reqwest::Client, route: &Route, bearer: Option<&str>) -> (u16, String) {
+pub(super) async fn send(stage: &Stage, http: &reqwest::Client, route: &Route, bearer: Option<&str>) -> (u16, String) {
     let mut request = http.request(route.method.clone(), format!("{}{}", stage.server.url, route.path));
     if let Some(bearer) = bearer {
         request = request.bearer_auth(bearer);
@@ -197,7 +197,7 @@ async fn every_route_is_closed_to_every_credential_that_does_not_count() {
 }
 
 /// The services and methods of the protocol files, and whether the messages of each come as a stream.
-fn calls() -> Vec<(String, String)> {
+pub(super) fn calls() -> Vec<(String, String)> {
     let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../proto/proto"));
     let files = ["punctual/worker/v1/worker.proto", "punctual/peer/v1/peer.proto"];
     let set = protox::compile(files, [root]).expect("the protocol compiles");
@@ -214,12 +214,18 @@ fn calls() -> Vec<(String, String)> {
 
 /// Sends one empty message and closes its half. Answers the code of the refusal, or `Ok` if a stream or an answer began.
 async fn call(channel: Channel, path: &str, bearer: Option<&str>) -> Code {
+    let bearer = bearer.map(|bearer| format!("Bearer {bearer}"));
+    let headers: Vec<_> = bearer.iter().map(|bearer| ("authorization", bearer.as_str())).collect();
+    calling(channel, path, &headers).await
+}
+
+/// The same with any headers.
+pub(super) async fn calling(channel: Channel, path: &str, headers: &[(&'static str, &str)]) -> Code {
     let mut grpc = Grpc::new(channel);
     grpc.ready().await.expect("the connection is open");
     let mut request = tonic::Request::new(tokio_stream::once(Bytes::new()));
-    if let Some(bearer) = bearer {
-        let value = format!("Bearer {bearer}").parse().expect("ASCII");
-        request.metadata_mut().insert("authorization", value);
+    for (name, value) in headers {
+        request.metadata_mut().insert(*name, value.parse().expect("ASCII"));
     }
     let path = path.parse().expect("a path");
     match grpc.streaming(request, path, RawCodec).await {

@@ -3,6 +3,7 @@
 
 mod every_route;
 mod handshakes;
+mod insiders;
 mod requests;
 
 use std::fs::File;

@@ -48,7 +48,8 @@ impl Files {
             format!("-----BEGIN PRIVATE KEY-----\n{encoded}\n-----END PRIVATE KEY-----\n"),
         )
         .expect("the key is written");
-        fs::write(self.home.file("cert"), to_pem(&leaf.chain[0])).expect("the certificate is written");
+        let chain: String = leaf.chain.iter().map(to_pem).collect();
+        fs::write(self.home.file("cert"), chain).expect("the certificate is written");
         leaf.name.serial
     }
 
