@@ -118,7 +118,7 @@ pub(crate) fn refusal(error: AppError, request: &Request) -> Response {
     let is_grpc = is_grpc.is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"));
     let code = match error.kind {
         kind if kind.http_status() == 401 => Code::Unauthenticated,
-        ErrorKind::WorkerRevoked | ErrorKind::WorkerNotEnrolled => Code::PermissionDenied,
+        ErrorKind::Forbidden | ErrorKind::WorkerRevoked | ErrorKind::WorkerNotEnrolled => Code::PermissionDenied,
         ErrorKind::Unavailable => Code::Unavailable,
         ErrorKind::TooManyRequests => Code::ResourceExhausted,
         _ => return Refused(error).into_response(),

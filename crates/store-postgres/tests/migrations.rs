@@ -15,7 +15,7 @@ use punctual_store_tests::fixture::{Owner, at, named_task, new_job, original, se
 use punctual_store_tests::report_fixture::{notice, tell, waiting, with_backfill, with_rule};
 use punctual_store_tests::schedule_fixture::watermark;
 
-const KNOWN: [(u32, &str); 27] = [
+const KNOWN: [(u32, &str); 29] = [
     (1, "first"),
     (2, "artifacts"),
     (3, "details"),
@@ -42,7 +42,9 @@ const KNOWN: [(u32, &str); 27] = [
     (24, "openid"),
     (25, "requesters"),
     (26, "workflows"),
-    (27, "cluster_secret"),
+    (27, "quotas"),
+    (28, "running_places"),
+    (29, "cluster_secret"),
 ];
 
 fn refusal(result: Result<PostgresStore, StoreError>) -> StoreError {

@@ -155,6 +155,10 @@ fn create(conn: &Connection, new: &NewArtifact) -> Done<CreatedArtifact> {
         return Ok(CreatedArtifact::Known(known));
     }
     if let Some(bytes_max) = new.bytes_max {
+        // Before the quota is: whoever made an id twice must hear of that.
+        if find(conn, new.id)?.is_some() {
+            return Err(Failure::inconsistent(format!("{} is there already", new.id)));
+        }
         let bytes = bytes_of(conn, new.namespace)?;
         if bytes.saturating_add(new.size) > bytes_max {
             return Ok(CreatedArtifact::Full { bytes });

@@ -191,6 +191,7 @@ async fn visit_workflows(world: &World) {
         { "name": "ok", "needs": ["a"], "gate": { "note": "Go on?" } },
         probe("late", &["ok"]),
         probe("left", &["ok"]),
+        { "name": "told", "needs": ["a"], "gate": { "event": "arrived" } },
     ]);
     let definition = json!({ "nodes": nodes, "on_end": [{ "name": "end", "inline": { "run": { "probe": {} } } }] });
     api.put("/v1/workflows/flow", definition.clone()).await.expect(201);
@@ -202,6 +203,7 @@ async fn visit_workflows(world: &World) {
     eventually("the gate is open", || async { api.get(&run).await.expect(200).body["nodes"][2]["state"] == "open" })
         .await;
     api.post(&format!("{run}/skip"), json!({ "node": "left" })).await.expect(200);
+    api.post(&format!("{run}/events"), json!({ "event": "arrived", "payload": { "files": 3 } })).await.expect(200);
     api.post(&format!("{run}/decide"), json!({ "node": "ok", "decision": "reject" })).await.expect(200);
     let failed = || async { api.get(&run).await.expect(200).body["state"] == "failed" };
     eventually("the run fails", failed).await;

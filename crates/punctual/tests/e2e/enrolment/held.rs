@@ -24,7 +24,6 @@ pub(crate) struct Holder {
     heard: Streaming<wire::ServerMessage>,
     beating: tokio::task::JoinHandle<()>,
     pub(crate) certificate: OwnCertificate,
-    pub(crate) enrolment: String,
 }
 
 impl Drop for Holder {
@@ -71,7 +70,7 @@ impl Holder {
             }
             beating_task.abort();
         });
-        Self { client, worker_id, said, heard, beating, certificate, enrolment: issued.enrolment }
+        Self { client, worker_id, said, heard, beating, certificate }
     }
 
     /// The next attempts that it is given.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
-use punctual_api::{JobRequest, NamespaceRequest, WorkerTokenRequest};
+use punctual_api::{JobRequest, NamespaceRequest, QuotasEdit, WorkerTokenRequest};
 use punctual_app::{BodyDigest, ClusterKeys, PEER_HEADER, Question, RootKeys};
 use punctual_core::{ServerId, Span};
 use punctual_pki::{
@@ -220,7 +220,7 @@ async fn every_call_is_closed_to_agents_and_those_of_servers_are_open_to_servers
 async fn a_worker_learns_nothing_of_attempts_of_other_workers_and_namespaces() {
     let stage = Stage::new(&[]);
     let admin = stage.client(None);
-    let request = NamespaceRequest { name: "team-a".to_owned(), description: None };
+    let request = NamespaceRequest { name: "team-a".to_owned(), description: None, quotas: QuotasEdit::default() };
     admin.create_namespace(&request).await.expect("a namespace");
     let token = join_token(&stage, "held", "default").await;
     let mut agents = Agents::start(&stage, &token).await;
