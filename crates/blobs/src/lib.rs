@@ -37,7 +37,7 @@ pub type Result<T> = std::result::Result<T, BlobError>;
 pub struct Blobs(Arc<BlobKind>);
 
 enum BlobKind {
-    Folder(local::Folder, UrlKeys),
+    Folder(local::Folder, Box<UrlKeys>),
     S3(Box<s3::Bucket>),
 }
 
@@ -77,7 +77,7 @@ pub struct ListedBlob {
 impl Blobs {
     /// Opens a storage in this folder, which is created if it does not exist. `urls` signs the URLs.
     pub fn folder(path: &Path, urls: UrlKey) -> Result<Self> {
-        Ok(Self(Arc::new(BlobKind::Folder(local::Folder::open(path)?, UrlKeys::new(urls)))))
+        Ok(Self(Arc::new(BlobKind::Folder(local::Folder::open(path)?, Box::new(UrlKeys::new(urls))))))
     }
 
     /// From now on `signing` signs the URLs, and those of `other` are accepted as well. A storage that signs its own has no use

@@ -4,6 +4,9 @@
 use super::*;
 use crate::random::SplitMix64;
 
+/// How many places each namespace has, as a report is answered.
+type Places = Vec<(NamespaceId, u64)>;
+
 const NAMESPACE: NamespaceId = NamespaceId(1);
 const SHARDS: u16 = 6;
 
@@ -168,7 +171,7 @@ fn never_more_run_than_the_quota_whatever_servers_do_and_miss() {
         let mut pick = |below: u64| (chance.fraction() * below as f64) as u64;
         let mut world = World::new(1 + pick(6), 1 + pick(4));
         // Answers on their way, as after a pause of the server.
-        let mut late: Vec<(ServerId, u64, Vec<(NamespaceId, u64)>)> = Vec::new();
+        let mut late: Vec<(ServerId, u64, Places)> = Vec::new();
         for step in 0..600 {
             world.now += pick(300) as i64;
             let count = world.servers.len() as u64;
