@@ -135,6 +135,11 @@ async fn a_run_that_waited_for_the_run_before_it_has_one_lateness_everywhere() {
 
     world.owner.cancel_job(&by(&world.owner), first).await.unwrap();
     let _worker = Worker::start(&world.owner, Lasts::UntilCancelled).await;
+    let has_job = || async {
+        let list = world.owner.occurrences(&by(&world.owner), "slow", OccurrenceQuery::default()).await.unwrap();
+        list.occurrences[0].job.is_some()
+    };
+    eventually("10:00 has a job", has_job).await;
     eventually("10:00 runs", || async { run_of(&world, "slow").await.1.state == "running" }).await;
     eventually("its start is on record", || async { run_of(&world, "slow").await.0.marks == ["late"] }).await;
     let (run, job) = run_of(&world, "slow").await;
