@@ -48,16 +48,59 @@ pub(crate) fn keep_giving_back() {
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "glibc's heaps have no safe interface")]
 fn give_back(left: usize) -> usize {
-    // SAFETY: both may be called by any thread at any time; they lock what they look at.
-    let free = || unsafe { libc::mallinfo2() }.fordblks;
-    if free() <= left + FREE_BYTES_MAX {
-        return left.min(free());
+    let now = free_bytes();
+    if now <= left + FREE_BYTES_MAX {
+        return left.min(now);
     }
+    // SAFETY: may be called by any thread at any time; it locks what it looks at.
     unsafe { libc::malloc_trim(0) };
-    free()
+    free_bytes()
+}
+
+/// Memory of the process that is resident and not in use. What glibc itself calls free includes what was given back already:
+/// it says nothing about how much there is to give back.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[expect(unsafe_code, reason = "glibc's heaps have no safe interface")]
+fn free_bytes() -> usize {
+    // SAFETY: may be called by any thread at any time; it locks what it looks at.
+    let heaps = unsafe { libc::mallinfo2() };
+    resident_bytes().saturating_sub(heaps.uordblks + heaps.hblkhd)
+}
+
+/// Without the pages of files, such as the program itself. 0 where the system does not tell.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn resident_bytes() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let mut pages = statm.split_ascii_whitespace().skip(1).map_while(|field| field.parse::<usize>().ok());
+    let (resident, shared) = (pages.next().unwrap_or(0), pages.next().unwrap_or(0));
+    resident.saturating_sub(shared) * rustix::param::page_size()
 }
 
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 fn give_back(left: usize) -> usize {
     left
+}
+
+#[cfg(all(test, target_os = "linux", target_env = "gnu"))]
+mod tests {
+    use super::{FREE_BYTES_MAX, free_bytes, give_back};
+
+    const BLOCK: usize = 4 << 10;
+
+    /// Many small blocks, of which the last stays: the end of the heap is never free.
+    fn use_and_free(bytes: usize) -> Vec<u8> {
+        let mut blocks: Vec<Vec<u8>> = (0..bytes / BLOCK).map(|_| vec![1; BLOCK]).collect();
+        blocks.pop().expect("there are some")
+    }
+
+    #[test]
+    fn what_was_given_back_once_is_given_back_when_it_was_used_again() {
+        let mut left = give_back(0);
+        for _ in 0..3 {
+            let _last = use_and_free(64 << 20);
+            assert!(free_bytes() > left + (32 << 20), "{} bytes are free", free_bytes());
+            left = give_back(left);
+            assert!(left < 2 * FREE_BYTES_MAX, "{left} bytes are left");
+        }
+    }
 }
