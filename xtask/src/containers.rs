@@ -1,17 +1,16 @@
-//! What the tests of agents in containers need: Podman that works here, and this program as a
-//! static file to make an image of.
+//! What the tests of agents in containers need: Podman that works here.
 //!
 //! Where that cannot be had, those tests say that they are skipped. Nothing else depends on it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, bail};
 
-use crate::shell::{cargo, root, run};
+use crate::shell::{root, run};
 
-/// Names the static program to the tests.
-pub(crate) const PROGRAM: &str = "PUNCTUAL_TEST_STATIC";
+/// Tells the tests that they can start containers.
+pub(crate) const CONTAINERS: &str = "PUNCTUAL_TEST_CONTAINERS";
 
 /// What Debian calls what is needed.
 const PACKAGES: [&str; 2] = ["podman", "runc"];
@@ -19,13 +18,12 @@ const PACKAGES: [&str; 2] = ["podman", "runc"];
 /// A container of this file is all that Podman has to start to show that it works.
 const PROBE: &str = "int main(void) { return 7; }";
 
-/// The static program, or why there is none.
-pub(crate) fn prepare() -> anyhow::Result<PathBuf> {
+/// Or why there are none.
+pub(crate) fn prepare() -> anyhow::Result<()> {
     if !is_there("podman") || !is_there("runc") {
         install()?;
     }
-    try_container()?;
-    build_static()
+    try_container()
 }
 
 fn is_there(program: &str) -> bool {
@@ -66,22 +64,6 @@ fn try_container() -> anyhow::Result<()> {
 fn last_line(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing").to_owned()
-}
-
-/// In a folder of its own, so that it does not undo what the other builds have done. Without what
-/// only a debugger needs: the file is copied into every test's image.
-fn build_static() -> anyhow::Result<PathBuf> {
-    let machine = std::env::consts::ARCH;
-    let target = format!("{machine}-unknown-linux-gnu");
-    let folder = root().join("target/static");
-    let mut command = cargo(["build", "--package", "punctual", "--target", &target]);
-    command
-        .env("CARGO_TARGET_DIR", &folder)
-        .env("RUSTFLAGS", "-C target-feature=+crt-static")
-        .env("CARGO_PROFILE_DEV_STRIP", "symbols")
-        .env("CARGO_PROFILE_DEV_DEBUG", "0");
-    run(&mut command)?;
-    Ok(folder.join(target).join("debug/punctual").canonicalize()?)
 }
 
 #[cfg(test)]

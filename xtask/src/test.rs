@@ -33,12 +33,12 @@ fn tests() -> anyhow::Result<()> {
     // One server for all: each test runs in a process of its own and would start another.
     let postgres = Settings::test().start().context("the tests need PostgreSQL")?;
     eprintln!("\nstarted PostgreSQL for the tests on port {}", postgres.port());
-    let static_program = containers::prepare().inspect_err(|error| {
+    let has_containers = containers::prepare().inspect_err(|error| {
         eprintln!("\nskipped: tests of agents in containers, because {error:#}");
     });
     let with_parts = |command: &mut Command| {
-        if let Ok(program) = &static_program {
-            command.env(containers::PROGRAM, program);
+        if has_containers.is_ok() {
+            command.env(containers::CONTAINERS, "1");
         }
         run_command(command.env(TEST_SERVER, postgres.url()))
     };

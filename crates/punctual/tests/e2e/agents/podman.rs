@@ -1,7 +1,7 @@
 //! A Podman service of the test's own, with an image of this program in it.
 //!
-//! The program in the image must be static, and so is not the one that the tests are built with.
-//! `cargo xtask test` builds it, sees to Podman, and names the file.
+//! An image for users is one static file. This one has the program that the tests are built with, and the libraries that it is
+//! linked to: a static one would be a second build of everything. `cargo xtask test` sees to Podman.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -9,10 +9,10 @@ use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
 use crate::binaries::text;
-use crate::harness::eventually;
+use crate::harness::{PUNCTUAL, eventually};
 
-/// The static program, where agents in containers can be tested.
-const PROGRAM: &str = "PUNCTUAL_TEST_STATIC";
+/// Set where agents in containers can be tested.
+const CONTAINERS: &str = "PUNCTUAL_TEST_CONTAINERS";
 pub(super) const IMAGE: &str = "localhost/punctual-test";
 
 pub(super) struct Podman {
@@ -23,13 +23,13 @@ pub(super) struct Podman {
 impl Podman {
     /// `None` where it cannot be had, which is said.
     pub(super) async fn start() -> Option<Self> {
-        let Some(program) = std::env::var_os(PROGRAM) else {
-            eprintln!("skipped: agents in containers, because {PROGRAM} is not set; cargo xtask test sets it");
+        if std::env::var_os(CONTAINERS).is_none() {
+            eprintln!("skipped: agents in containers, because {CONTAINERS} is not set; cargo xtask test sets it");
             return None;
-        };
+        }
         let folder = tempfile::Builder::new().prefix("punctual-podman-").tempdir().expect("a temporary folder");
         let mut podman = Self { folder, service: None };
-        podman.make_image(Path::new(&program));
+        podman.make_image();
         let address = format!("unix://{}", podman.socket().display());
         let mut service = podman.command();
         service.args(["system", "service", "--time=0", &address]).stdout(Stdio::null()).stderr(Stdio::null());
@@ -39,16 +39,20 @@ impl Podman {
         Some(podman)
     }
 
-    fn make_image(&self, program: &Path) {
-        let archive = self.folder.path().join("image.tar");
-        let (folder, name) = (program.parent().expect("a path"), program.file_name().expect("a name"));
+    fn make_image(&self) {
+        let (folder, program) = (self.folder.path(), Path::new(PUNCTUAL));
+        let archive = folder.join("image.tar");
+        // What only a debugger needs would be in every layer.
+        let stripped = Command::new("strip").arg("-o").arg(folder.join("punctual")).arg(program).status();
+        assert!(stripped.expect("there is strip").success());
         let made = Command::new("tar")
+            .args(["--create", "--dereference", "--file"])
+            .arg(&archive)
             .arg("-C")
             .arg(folder)
-            .arg("-cf")
-            .arg(&archive)
-            .args(["--transform", "s,.*,punctual,"])
-            .arg(name)
+            .arg("punctual")
+            .args(["-C", "/"])
+            .args(libraries(program))
             .status();
         assert!(made.expect("there is tar").success());
         self.run(&["import", archive.to_str().expect("a path of letters"), IMAGE]);
@@ -77,6 +81,14 @@ impl Podman {
     pub(super) fn containers(&self) -> Vec<String> {
         self.run(&["ps", "--all", "--format", "{{.Names}}"]).lines().map(str::to_owned).collect()
     }
+}
+
+/// The loader and the libraries of `program`, by their paths below `/`.
+fn libraries(program: &Path) -> Vec<String> {
+    let output = Command::new("ldd").arg(program).output().expect("there is ldd");
+    let lines = text(&output.stdout);
+    let paths = lines.lines().filter_map(|line| line.split_whitespace().find_map(|word| word.strip_prefix('/')));
+    paths.map(str::to_owned).collect()
 }
 
 impl Drop for Podman {
