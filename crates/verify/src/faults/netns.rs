@@ -83,8 +83,13 @@ impl Arena {
 
 // Afterwards, retransmissions that were put off again and again come within so long.
 
+/// Six losses in a row on one connection to the database, which happen in one run of a few, take TCP past the time that a
+/// statement may last. Then the shards of its batch are taken over anew.
+const LOST_STATEMENT: Duration = Duration::from_millis(10_500);
+const TAKEOVER: Duration = Duration::from_secs(5);
+
 pub(super) fn loss_10(arena: &mut Arena) -> Injecting<'_> {
-    Box::pin(arena.lose(10, Duration::from_secs(10), Duration::from_secs(15)))
+    Box::pin(arena.lose(10, LOST_STATEMENT + TAKEOVER, Duration::from_secs(15)))
 }
 
 pub(super) fn loss_30(arena: &mut Arena) -> Injecting<'_> {
