@@ -4,7 +4,7 @@ use punctual_core::attempt::AttemptRecord;
 use punctual_core::give_backs::GivenBack;
 use punctual_core::shard::LiveView;
 use punctual_core::task::Task;
-use punctual_core::{ArtifactId, Counters, JobState, Span, Timestamp};
+use punctual_core::{ArtifactId, AttemptNo, Counters, JobState, Span, Timestamp};
 use punctual_store::{Artifact, ArtifactState, FinishedJob, HotJob};
 
 use crate::WorkerProgram;
@@ -79,8 +79,16 @@ fn given_back(job: &HotJob, task: Option<&Task>) -> Option<String> {
     };
     let GivenBack { since, reason, .. } = last;
     Some(format!(
-        "It was due at {since} and was given back {times} before anything ran, last because: {reason}.{left} "
+        "It was due at {since} and was given back {times} as not started, last because: {reason}.{left} "
     ))
+}
+
+/// The worker or the agent says that nothing ran, and only it can know. What the attempt printed says otherwise.
+pub(crate) fn printed_though_given_back(attempt: AttemptNo) -> String {
+    format!(
+        " Attempt {attempt} was given back as not started, but it has a log: a part of it may have run. See \
+         punctual logs --attempt {attempt}."
+    )
 }
 
 /// Why workers could not start a job that waits for its next start. The words stay the same while the reason does.
