@@ -57,7 +57,14 @@ fn request(operation: &str) -> Option<Value> {
 
 fn problem(status: &str) -> Option<Value> {
     let (code, title, number, detail, hint, retryable) = match status {
-        "4XX" => ("invalid_request", "Invalid request", 400, "/priority: must be between -100 and 100", None, false),
+        "4XX" => (
+            "invalid_request",
+            "Invalid request",
+            400,
+            "/priority: must be a whole number from -100 to 100, not 101",
+            None,
+            false,
+        ),
         "5XX" => ("unavailable", "Unavailable", 503, "the store does not answer", Some("try again in a while"), true),
         _ => return None,
     };
