@@ -65,7 +65,9 @@ fn problem(status: &str) -> Option<Value> {
             None,
             false,
         ),
-        "5XX" => ("unavailable", "Unavailable", 503, "the store does not answer", Some("try again in a while"), true),
+        "5XX" | super::OTHERWISE => {
+            ("unavailable", "Unavailable", 503, "the store does not answer", Some("try again in a while"), true)
+        }
         _ => return None,
     };
     let mut problem = json!({

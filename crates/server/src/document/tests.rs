@@ -68,6 +68,17 @@ fn every_operation_has_an_id_a_known_tag_a_summary_and_a_description() {
 }
 
 #[test]
+fn every_operation_says_what_success_looks_like() {
+    for operation in operations(&document()) {
+        let statuses: Vec<&str> = operation["responses"].as_object().unwrap().keys().map(String::as_str).collect();
+        let has = |start: &str| statuses.iter().any(|status| status.starts_with(start));
+        // What Redocly and Spectral ask for.
+        let is_clear = has("2") != (has("3") && has("default")) && has("4XX");
+        assert!(is_clear, "{}: {statuses:?}", operation["operationId"]);
+    }
+}
+
+#[test]
 fn every_json_body_has_an_example() {
     let document = document();
     for operation in operations(&document) {
