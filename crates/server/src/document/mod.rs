@@ -58,6 +58,7 @@ pub(crate) fn complete(mut document: Value) -> Value {
     for operation in operations_mut(&mut document) {
         describe(operation);
         name_what_is_left(operation);
+        describe_streams(operation);
         secure(operation);
         choose_namespace(operation);
         parameters::complete(operation);
@@ -156,6 +157,18 @@ fn describe(operation: &mut Value) {
     let first = summary.split_once(". ").map_or(summary.as_str(), |(first, _)| first);
     operation["summary"] = json!(first.trim_end_matches('.'));
     operation["description"] = json!(whole);
+}
+
+/// A stream of events is a text, of which the schema describes the data of each event. Generated clients would read all of it as
+/// one object otherwise.
+fn describe_streams(operation: &mut Value) {
+    for response in operation["responses"].as_object_mut().into_iter().flat_map(|all| all.values_mut()) {
+        let Some(media) = response.pointer_mut("/content/text~1event-stream") else { continue };
+        if let Some(event) = media.get("schema").filter(|schema| schema.get("$ref").is_some()).cloned() {
+            media["schema"] =
+                json!({ "type": "string", "contentMediaType": "text/event-stream", "contentSchema": event });
+        }
+    }
 }
 
 /// The key of the response to every status that is not listed.

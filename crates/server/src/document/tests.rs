@@ -78,6 +78,28 @@ fn every_operation_says_what_success_looks_like() {
     }
 }
 
+/// A generated client takes the first content type of a response, and accepts any. So it must be what the server sends to it.
+#[test]
+fn a_response_is_json_or_text_and_never_either() {
+    for operation in operations(&document()) {
+        let id = text(operation, "operationId");
+        for (status, response) in operation["responses"].as_object().unwrap() {
+            let types: Vec<_> = response["content"].as_object().into_iter().flatten().collect();
+            for (content_type, media) in &types {
+                let is_text = content_type.starts_with("text/");
+                assert!(!is_text || media["schema"]["type"] == "string", "{id} {status}: {media:#}");
+            }
+            // Events are sent only if they are asked for.
+            let usual: Vec<_> = types.iter().filter(|(content_type, _)| *content_type != "text/event-stream").collect();
+            assert!(usual.len() <= 1, "{id} {status}: {types:?}");
+            if let ([(usual, _)], Some((first, _))) = (&usual[..], types.first()) {
+                let same_kind = usual.starts_with("text/") == first.starts_with("text/");
+                assert!(same_kind, "{id} {status}: clients take {first} and get {usual}");
+            }
+        }
+    }
+}
+
 #[test]
 fn every_json_body_has_an_example() {
     let document = document();
