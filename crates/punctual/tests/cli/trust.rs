@@ -9,7 +9,14 @@ use crate::{punctual, stderr, stdout};
 fn a_file_in_this_folder_does_not_say_who_is_trusted() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("punctual.toml");
-    for setting in ["server = \"http://127.0.0.1:1\"", "allow_commands = true", "smtp_url = \"smtp://evil.example\""] {
+    for setting in [
+        "server = \"http://127.0.0.1:1\"",
+        "allow_commands = true",
+        "smtp_url = \"smtp://evil.example\"",
+        "public_url = \"https://evil.example\"",
+        "request_rate = 0",
+        "retention = \"1m\"",
+    ] {
         std::fs::write(&file, format!("slots = 7\n{setting}\n")).unwrap();
         let key = setting.split(' ').next().unwrap();
         let roles = [&["worker", "--exit-with-stdin"][..], &["server", "--exit-with-stdin"], &["dev"], &["doctor"]];
