@@ -161,6 +161,23 @@ fn a_file_in_this_folder_names_no_folder_outside_of_it() {
 }
 
 #[test]
+fn a_file_of_headers_that_others_can_read_causes_a_warning() {
+    let url = crate::fake::start();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("my headers");
+    std::fs::write(&file, "Authorization: Bearer s3cret\n").unwrap();
+    let arguments =
+        ["task", "apply", "x", "--http", "https://example.com/", "-H", "@my headers", "--server", url.as_str()];
+    let said = |mode: u32| {
+        std::fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+        stderr(&punctual(dir.path(), &arguments).output().unwrap())
+    };
+    let warning = "warning: my headers: others can read or change it (mode 0644); close it with chmod 600 'my headers'";
+    assert!(said(0o644).contains(warning), "{}", said(0o644));
+    assert!(!said(0o600).contains("warning"), "{}", said(0o600));
+}
+
+#[test]
 fn unknown_variables_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let output = punctual(dir.path(), &["config", "slots"]).env("PUNCTUAL_SLOT", "7").output().unwrap();
