@@ -126,7 +126,10 @@ impl App {
                         let (task, program) = (task.as_deref(), self.0.settings.worker_program);
                         explain::waiting(&job, &attempts, task, awaited.as_ref(), &workers, program, self.now())
                     }
-                    Live::Unknown => explain::unknown(&job, &self.0.cluster.place(id.shard()), self.now()),
+                    Live::Unknown => {
+                        let (place, unwritable) = (self.0.cluster.place(id.shard()), self.writable().await.err());
+                        explain::unknown(&job, &place, unwritable.as_ref(), self.now())
+                    }
                 };
                 let explanation = match self.printed_though_given_back(id, &attempts).await? {
                     Some(attempt) => explanation + &explain::printed_though_given_back(attempt),
