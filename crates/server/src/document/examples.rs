@@ -43,6 +43,11 @@ fn request(operation: &str) -> Option<Value> {
         "create_task" => json!({ "name": "report", "spec": task }),
         "apply_task" => task,
         "create_schedule" | "apply_schedule" | "preview" => schedule,
+        "apply_notification" => json!({ "on": ["failed", "lost"], "email": { "to": ["ops@example.com"] } }),
+        "apply_workflow" => {
+            json!({ "nodes": [{ "name": "extract", "task": "report" }, { "name": "load", "task": "load", "needs": ["extract"] }] })
+        }
+        "create_worker_token" => json!({ "queues": ["images"], "kinds": ["binary"], "expires_in": "1h" }),
         "create_schedules" => json!({ "schedules": [schedule] }),
         "create_backfill" => json!({ "from": "2026-11-01", "to": "2026-11-08" }),
         "create_key" => json!({ "name": "deploy", "role": "operator", "expires_in": "90d" }),
