@@ -1,6 +1,5 @@
 //! What is wrong with JSON that does not fit, in words of our own. The reader says it in words of Rust.
 
-use punctual_core::task::Priority;
 use punctual_core::time::TimeError;
 
 use crate::FieldCode;
@@ -92,7 +91,7 @@ impl Misfit {
 /// Whether a sentence of our own says that a value is too small or too large.
 fn is_range(message: &str) -> bool {
     let times = [TimeError::OutOfRange, TimeError::DurationOutOfRange];
-    message == Priority::OUT_OF_RANGE || times.iter().any(|error| message == error.to_string())
+    times.iter().any(|error| message == error.to_string())
 }
 
 /// Where a document stops being JSON.
@@ -151,13 +150,12 @@ fn cut(text: &str) -> String {
 
 /// What a field holds, for people who do not write Rust.
 fn expectation(expected: &str) -> String {
-    const TYPES: [(&str, &str); 16] = [
+    const TYPES: [(&str, &str); 15] = [
         ("u8", "a whole number from 0 to 255"),
         ("u16", "a whole number from 0 to 65535"),
         ("u32", "a whole number from 0 to 4294967295"),
         ("u64", "a whole number of at least 0"),
         ("usize", "a whole number of at least 0"),
-        ("i8", "a whole number from -128 to 127"),
         ("i16", "a whole number from -32768 to 32767"),
         ("i32", "a whole number from -2147483648 to 2147483647"),
         ("i64", "a whole number of 64 bits"),
@@ -229,7 +227,11 @@ mod tests {
                 OutOfRange,
                 "the duration must be between 0 and 3650 days",
             ),
-            ("priority must be between -100 and 100", OutOfRange, "priority must be between -100 and 100"),
+            (
+                "invalid value: integer `300`, expected a whole number from -100 to 100",
+                OutOfRange,
+                "must be a whole number from -100 to 100, not 300",
+            ),
             (
                 "`soon` is not a duration, such as 30s, 20m or 1h30m",
                 InvalidValue,

@@ -4,12 +4,12 @@ use punctual_core::attempt::AttemptRecord;
 use punctual_core::give_backs::GivenBack;
 use punctual_core::shard::LiveView;
 use punctual_core::task::Task;
-use punctual_core::{ArtifactId, Counters, JobState, Span, Timestamp};
+use punctual_core::{ArtifactId, AttemptNo, Counters, JobState, Span, Timestamp};
 use punctual_store::{Artifact, ArtifactState, FinishedJob, HotJob};
 
-use crate::WorkerProgram;
 use crate::cluster::Place;
 use crate::shard_workers::ShardWorkers;
+use crate::{AppError, WorkerProgram};
 
 pub(crate) fn running(job: &HotJob, task: Option<&Task>, view: &LiveView, dead_after: Span) -> String {
     let mut text = given_back(job, task).unwrap_or_default();
@@ -78,9 +78,15 @@ fn given_back(job: &HotJob, task: Option<&Task>) -> Option<String> {
         Some(left) => format!(" It fails after {} more give-backs.", left + 1),
     };
     let GivenBack { since, reason, .. } = last;
-    Some(format!(
-        "It was due at {since} and was given back {times} before anything ran, last because: {reason}.{left} "
-    ))
+    Some(format!("It was due at {since} and was given back {times} as not started, last because: {reason}.{left} "))
+}
+
+/// The worker or the agent says that nothing ran, and only it can know. What the attempt printed says otherwise.
+pub(crate) fn printed_though_given_back(attempt: AttemptNo) -> String {
+    format!(
+        " Attempt {attempt} was given back as not started, but it has a log: a part of it may have run. See \
+         punctual logs --attempt {attempt}."
+    )
 }
 
 /// Why workers could not start a job that waits for its next start. The words stay the same while the reason does.
@@ -100,19 +106,23 @@ fn arrival(id: ArtifactId, awaited: Option<&Artifact>) -> String {
     }
 }
 
-/// A job of which only the row is known.
-pub(crate) fn unknown(job: &HotJob, place: &Place, now: Timestamp) -> String {
+/// A job of which only the row is known. `unwritable` is why nobody can own its shard, if that is known.
+pub(crate) fn unknown(job: &HotJob, place: &Place, unwritable: Option<&AppError>, now: Timestamp) -> String {
     let due = if job.key.due_at > now {
         format!("It is due at {}, in {}.", job.key.due_at, rounded(job.key.due_at, now))
     } else {
         format!("It has been due for {}.", rounded(now, job.due_since()))
     };
+    let given_back = given_back(job, None).unwrap_or_default();
+    if let Some(AppError { detail, hint, .. }) = unwritable {
+        let to_do = hint.as_ref().map(|hint| format!(" What to do: {hint}.")).unwrap_or_default();
+        return format!("{given_back}{due} Whether it runs now is not known: {detail}.{to_do}");
+    }
     let why = match place {
         Place::Nowhere => "its shard is being taken over, because no server owned it".to_owned(),
         Place::At(peer) => format!("{} at {} owns its shard and does not answer", peer.id, peer.address),
         Place::Here => "its shard has just been taken over by this server".to_owned(),
     };
-    let given_back = given_back(job, None).unwrap_or_default();
     format!("{given_back}{due} Whether it runs now is not known: {why}. Ask again in a few seconds.")
 }
 

@@ -11,7 +11,7 @@ use punctual_core::schedule::Source;
 use punctual_core::shard::event::{Command, Refusal, Reply};
 use punctual_core::shard::{Answer, Ask, LiveView};
 use punctual_core::task::Task;
-use punctual_core::{JobId, JobState, ServerId, Span, TaskId, Timestamp, WorkerId};
+use punctual_core::{AttemptNo, JobId, JobState, ServerId, Span, TaskId, Timestamp, WorkerId};
 use punctual_store::{
     Artifact, FoundRow, HotJob, JobActionKind, JobRecord, OccurrenceFilter, Order, RerunRecord, SeenWorker,
 };
@@ -126,7 +126,14 @@ impl App {
                         let (task, program) = (task.as_deref(), self.0.settings.worker_program);
                         explain::waiting(&job, &attempts, task, awaited.as_ref(), &workers, program, self.now())
                     }
-                    Live::Unknown => explain::unknown(&job, &self.0.cluster.place(id.shard()), self.now()),
+                    Live::Unknown => {
+                        let (place, unwritable) = (self.0.cluster.place(id.shard()), self.writable().await.err());
+                        explain::unknown(&job, &place, unwritable.as_ref(), self.now())
+                    }
+                };
+                let explanation = match self.printed_though_given_back(id, &attempts).await? {
+                    Some(attempt) => explanation + &explain::printed_though_given_back(attempt),
+                    None => explanation,
                 };
                 let mut attempts: Vec<Attempt> =
                     attempts.iter().map(|attempt| self.attempt_view(attempt, &known)).collect();
@@ -205,6 +212,13 @@ impl App {
                 output: output.and_then(raw_json),
             },
         })
+    }
+
+    /// The last attempt that ended, if it has a log although it was given back as not started.
+    async fn printed_though_given_back(&self, id: JobId, attempts: &[AttemptRecord]) -> Result<Option<AttemptNo>> {
+        let Some(last) = attempts.last().filter(|last| last.ending == Ending::NotStarted) else { return Ok(None) };
+        let has_log = last.log.is_some() || self.0.store.log_end(id, last.attempt).await? > 0;
+        Ok(has_log.then_some(last.attempt))
     }
 
     /// What the lateness of a job counts from. A run of a schedule counts from its planned time plus jitter, as in the

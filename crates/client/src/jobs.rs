@@ -291,11 +291,11 @@ impl Client {
     }
 
     fn logs_url(&self, id: JobId, logs: Logs) -> reqwest::Url {
-        let format = match logs.format {
-            LogFormat::Text => None,
-            LogFormat::Lines => Some("json"),
+        let id = id.to_string();
+        let url = match logs.format {
+            LogFormat::Text => self.at(["v1", "jobs", &id, "logs"]),
+            LogFormat::Lines => self.at(["v1", "jobs", &id, "logs", "lines"]),
         };
-        let query = json!({ "attempt": logs.attempt, "offset": logs.offset, "format": format });
-        with_query(self.at(["v1", "jobs", &id.to_string(), "logs"]), &query)
+        with_query(url, &json!({ "attempt": logs.attempt, "offset": logs.offset }))
     }
 }

@@ -32,12 +32,24 @@ pub enum Outcome {
         output: Option<Bytes>,
     },
     Failed(Failure),
-    /// Ended because it was asked to.
+    /// Ended because it was asked to. Counts as a failure if nobody had asked: see [`Outcome::unrequested`].
     Cancelled,
     /// The worker gave it back before anything ran.
     NotStarted {
         reason: String,
     },
+}
+
+impl Outcome {
+    /// What counts as the outcome of an attempt that nobody asked to end. Its worker ended it for a reason of its own,
+    /// which is a failure like any other: only people and schedules cancel jobs.
+    #[must_use]
+    pub fn unrequested(self) -> Self {
+        match self {
+            Self::Cancelled => Self::Failed(Failure::unrequested_cancel()),
+            Self::Succeeded { .. } | Self::Failed(_) | Self::NotStarted { .. } => self,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +66,11 @@ pub struct Failure {
 impl Failure {
     pub fn new(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), class: FailureClass::Task, last: Last::No, retry_after: None, ran: Ran::Yes }
+    }
+
+    /// An attempt that was reported as cancelled, although no cancel was requested.
+    pub fn unrequested_cancel() -> Self {
+        Self::new("reported as cancelled, but no cancel was requested")
     }
 }
 

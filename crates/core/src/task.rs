@@ -1,8 +1,10 @@
 //! A task: what to run, and by which rules. Reusable; a job is one run of it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{self, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::id::{ArtifactId, TaskId};
 use crate::namespace::NamespaceId;
@@ -144,15 +146,15 @@ pub enum OnLost {
 /// Each point is worth [`Priority::STEP`] of waiting: a job of priority 2 goes
 /// ahead of a job of priority 0 that is up to two steps older. So urgent work
 /// goes first and nothing starves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
-#[serde(try_from = "i8", into = "i8")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize)]
 pub struct Priority(i8);
 
 impl Priority {
     pub const STEP: Span = Span::from_secs(15 * 60);
     pub const MIN: i8 = -100;
     pub const MAX: i8 = 100;
-    pub const OUT_OF_RANGE: &'static str = "priority must be between -100 and 100";
+    /// What a priority is, for errors: the only range that they name.
+    pub const EXPECTED: &'static str = "a whole number from -100 to 100";
 
     pub const fn new(value: i8) -> Option<Self> {
         if value < Self::MIN || value > Self::MAX {
@@ -171,22 +173,47 @@ impl Priority {
     }
 }
 
-impl TryFrom<i8> for Priority {
-    type Error = &'static str;
-    fn try_from(value: i8) -> Result<Self, Self::Error> {
-        Self::new(value).ok_or(Self::OUT_OF_RANGE)
+// By hand, because the reader of a smaller integer would name the range of that integer.
+impl<'de> Deserialize<'de> for Priority {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_i64(PriorityVisitor)
     }
 }
 
-impl From<Priority> for i8 {
-    fn from(priority: Priority) -> Self {
-        priority.0
+struct PriorityVisitor;
+
+impl Visitor<'_> for PriorityVisitor {
+    type Value = Priority;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Priority::EXPECTED)
+    }
+
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Priority, E> {
+        let priority = i8::try_from(value).ok().and_then(Priority::new);
+        priority.ok_or_else(|| E::invalid_value(Unexpected::Signed(value), &self))
+    }
+
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Priority, E> {
+        let priority = i8::try_from(value).ok().and_then(Priority::new);
+        priority.ok_or_else(|| E::invalid_value(Unexpected::Unsigned(value), &self))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_priority_has_one_range_whatever_number_is_given() {
+        for good in [-100, 0, 100] {
+            assert_eq!(serde_json::from_str::<Priority>(&good.to_string()).unwrap().get(), good);
+        }
+        for bad in ["-129", "-101", "101", "128", "4294967296", "18446744073709551615", "1.5", "1e3", "\"5\"", "true"] {
+            let error = serde_json::from_str::<Priority>(bad).unwrap_err().to_string();
+            assert!(error.contains("expected a whole number from -100 to 100"), "{bad}: {error}");
+        }
+    }
 
     #[test]
     fn what_start_retry_leaves_out_is_as_after_a_give_back() {

@@ -98,7 +98,8 @@ impl HandlerError {
         Self { last: Last::Yes, ..Self::new(reason) }
     }
 
-    /// The handler ended early because [`JobContext::cancelled`] told it to.
+    /// The handler ended early because [`JobContext::cancelled`] told it to. If nobody asked for the cancel, the attempt
+    /// has failed.
     pub fn cancelled() -> Self {
         Self { cancelled: true, ..Self::new("cancelled") }
     }

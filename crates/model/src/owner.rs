@@ -185,16 +185,16 @@ impl Step<'_> {
         let is_at_least_once = self.delivery(job) == DeliveryMode::AtLeastOnce;
         match verdict {
             Verdict::Reported(Outcome::Succeeded) => NextAction::Settle(JobEnd::Succeeded),
-            Verdict::Reported(Outcome::Cancelled) => NextAction::Settle(JobEnd::Cancelled),
             _ if cancel => NextAction::Settle(JobEnd::Cancelled),
             Verdict::NeverReceived if self.has(Mutation::AttemptReused) => NextAction::Requeue { next: attempt },
             Verdict::NeverReceived | Verdict::Reported(Outcome::NotStarted) => {
                 NextAction::Requeue { next: attempt.next() }
             }
-            Verdict::Reported(Outcome::Failed) if is_at_least_once && retries_left => {
+            // Nobody asked for the cancel, so it is a failure.
+            Verdict::Reported(Outcome::Failed | Outcome::Cancelled) if is_at_least_once && retries_left => {
                 NextAction::Requeue { next: attempt.next() }
             }
-            Verdict::Reported(Outcome::Failed) => NextAction::Settle(JobEnd::Failed),
+            Verdict::Reported(Outcome::Failed | Outcome::Cancelled) => NextAction::Settle(JobEnd::Failed),
             Verdict::WorkerLost if retries_left && (is_at_least_once || self.has(Mutation::LostRetried)) => {
                 NextAction::Requeue { next: attempt.next() }
             }

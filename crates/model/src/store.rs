@@ -83,8 +83,8 @@ impl Step<'_> {
         self.put_on_record(job, attempt, Verdict::Reported(outcome));
         let end = match outcome {
             Outcome::Succeeded => JobEnd::Succeeded,
-            Outcome::Failed => JobEnd::Failed,
-            Outcome::Cancelled => JobEnd::Cancelled,
+            // A job whose cancel was requested ends as cancelled and not as lost.
+            Outcome::Failed | Outcome::Cancelled => JobEnd::Failed,
             Outcome::NotStarted => unreachable!("it resolves nothing"),
         };
         self.state.store.rows[usize::from(job)] = Row::Finished { end, attempt: Some(attempt) };

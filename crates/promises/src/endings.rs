@@ -91,15 +91,17 @@ pub(crate) fn an_attempt_ends_once(job: &JobHistory, _: &RunHistory) -> Option<S
 /// only cannot judge attempts that were cancelled before they began; one that knows no timeouts cannot judge those that
 /// timed out.
 pub(crate) fn endings_are_true(job: &JobHistory, run: &RunHistory) -> Option<String> {
+    let may_be_cancelled = job.was_asked(Command::Cancel) || job.submission.by_schedule;
     job.ends.iter().find_map(|end| {
         let report = job.report(end.attempt);
         let is_before = |at| end.committed_at.is_none_or(|committed_at| at <= committed_at);
         let said = report.filter(|report| is_before(report.at.wall)).map(|report| &report.outcome);
         let is_true = match end.ending {
             Ending::Succeeded => matches!(said, Some(Outcome::Succeeded { .. })),
-            Ending::Failed => matches!(said, Some(Outcome::Failed(_))),
+            // A worker that ends an attempt as cancelled though nobody asked for it has failed.
+            Ending::Failed => matches!(said, Some(Outcome::Failed(_) | Outcome::Cancelled)),
             Ending::Cancelled => match said {
-                Some(outcome) => *outcome == Outcome::Cancelled,
+                Some(outcome) => *outcome == Outcome::Cancelled && may_be_cancelled,
                 None => run.limits.reports == Reports::OfExecutions,
             },
             Ending::TimedOut => {

@@ -18,6 +18,7 @@ use crate::config::Config;
 use crate::context::ChosenContext;
 use crate::exit::usage;
 use crate::folders;
+use crate::secret_files::exposure;
 
 /// In the data folder.
 const TOKEN_FILE: &str = "token";
@@ -165,13 +166,8 @@ pub(crate) fn read_token(path: &Path) -> Result<String, String> {
     let cannot = |error: io::Error| format!("cannot read {}: {error}", path.display());
     let file = File::open(path).map_err(cannot)?;
     let found = file.metadata().map_err(cannot)?;
-    // As ssh does with keys: a file of somebody else is theirs to close.
-    if found.is_file() && found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o077 != 0 {
-        let mode = found.mode() & 0o7777;
-        return Err(format!(
-            "{}: others can read or change it (mode {mode:04o}); close it with chmod 600",
-            path.display()
-        ));
+    if let Some(exposure) = exposure(path, &found) {
+        return Err(format!("{}: {exposure}", path.display()));
     }
     let text = read_short(file).map_err(cannot)?;
     checked(&text).map_err(|reason| format!("{}: {reason}", path.display()))

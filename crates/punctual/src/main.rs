@@ -27,6 +27,7 @@ mod reconnection;
 mod root_key;
 mod saved_contexts;
 mod screen;
+mod secret_files;
 mod signals;
 mod stores;
 mod table;

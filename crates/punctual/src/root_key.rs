@@ -18,6 +18,7 @@ use crate::exit::{conflict, failed};
 use crate::folders::make_private;
 use crate::input::io_reason;
 use crate::random;
+use crate::view::quoted;
 
 /// In the data folder.
 pub(crate) const ROOT_KEY_FILE: &str = "root.key";
@@ -158,7 +159,8 @@ fn read_file(path: &Path, others: u32) -> io::Result<Zeroizing<String>> {
     if found.mode() & others != 0 {
         let mode = found.mode() & 0o7777;
         return Err(io::Error::other(format!(
-            "others can read or change it (mode {mode:04o}); close it with chmod 600"
+            "others can read or change it (mode {mode:04o}); close it with chmod 600 {}",
+            quoted(&path.display().to_string())
         )));
     }
     let mut text = Zeroizing::new(String::new());

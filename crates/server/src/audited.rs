@@ -5,12 +5,13 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use axum::extract::{MatchedPath, Request};
 use axum::response::Response;
 use http::{Method, StatusCode, Uri};
 use punctual_api::ErrorKind;
-use punctual_app::{App, AuditEvent, Transport};
+use punctual_app::{App, AuditEvent, Throttle, Transport};
 
 use crate::permit::Asker;
 use crate::problem::Refused;
@@ -38,6 +39,9 @@ static OPERATIONS: LazyLock<HashMap<(String, String), String>> = LazyLock::new(|
     });
     operations.collect()
 });
+
+/// What keeps the log from being written fails the requests, too. One line in so many seconds says so.
+static FAILED: Throttle = Throttle::new(Duration::from_secs(10));
 
 /// What a line about a request needs of it.
 #[derive(Clone)]
@@ -91,8 +95,11 @@ impl Audited {
         let object = object.or_else(|| self.object());
         let event = asker.placed(AuditEvent::new(&asker.principal, action, outcome));
         let event = event.object(object.as_deref()).before(before.as_deref());
-        if let Err(error) = self.app.record(event.clone()).await {
+        let Err(error) = self.app.record(event.clone()).await else { return };
+        if status.is_success() {
             tracing::error!(%error, ?event, "a change is missing in the audit log");
+        } else if let Some(left_out) = FAILED.pass() {
+            tracing::warn!(%error, ?event, left_out, "a request that failed is missing in the audit log");
         }
     }
 

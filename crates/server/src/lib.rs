@@ -145,6 +145,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(notifications::deliveries))
         .routes(routes!(notifications::overdue))
         .routes(routes!(logs::read))
+        .routes(routes!(logs::read_lines))
         .routes(routes!(events::of_job))
         .routes(routes!(events::all))
         .routes(routes!(agent::work))

@@ -1,4 +1,4 @@
-//! Logs of attempts: a piece as text, a range of bytes, or all of it live as server-sent events.
+//! Logs of attempts, as text or as lines: a piece, a range of bytes, or all of it live as server-sent events.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -37,22 +37,20 @@ pub(crate) struct LogQuery {
     attempt: Option<String>,
     /// The byte to begin with.
     offset: Option<String>,
-    /// `text`, the default, or `json`: lines with their times and streams.
-    format: Option<String>,
 }
 
-/// What a reader gets.
+/// What a reader gets. Each has a path of its own, because most clients accept any content type: a generated client would not know
+/// what it gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
     Text,
-    Json,
+    Lines,
 }
 
 /// What the parameters mean.
 struct LogSelection {
     attempt: Option<u32>,
     offset: Option<u64>,
-    format: Format,
 }
 
 impl LogQuery {
@@ -62,10 +60,8 @@ impl LogQuery {
         let attempt = faults.value(attempt).flatten();
         let offset = parameters::number("offset", self.offset.as_deref(), 0..=LOG_BYTES_MAX);
         let offset = faults.value(offset).flatten();
-        let formats = [("text", Format::Text), ("json", Format::Json)];
-        let format = faults.value(parameters::word("format", self.format.as_deref(), &formats)).flatten();
         faults.finish()?;
-        Ok(LogSelection { attempt, offset, format: format.unwrap_or(Format::Text) })
+        Ok(LogSelection { attempt, offset })
     }
 }
 
@@ -75,16 +71,13 @@ impl Checked for LogQuery {
     }
 }
 
-/// Reads a piece of a log; `Punctual-Next-Offset` says where the next one begins. With `Range` and no `offset`,
+/// Reads a piece of a log as text; `Punctual-Next-Offset` says where the next one begins. With `Range` and no `offset`,
 /// exactly those bytes. With `Accept: text/event-stream` it is followed from attempt to attempt until the job has
 /// finished: each event is a JSON string, its id the attempt and the next offset, such as `2-1024`, and
 /// `end` is the last. `Last-Event-ID` goes on after an event.
-///
-/// With `format=json`, whole lines with the time and the stream of each: a `LogLines` with the next offset in it, or,
-/// followed, events that are arrays of `LogLine`. Offsets are the same in both formats.
 #[utoipa::path(get, path = "/v1/jobs/{id}/logs", operation_id = "get_logs", tag = "jobs",
     params(("id" = String, Path), LogQuery, ("Range" = Option<String>, Header, description = "One range of bytes")), responses(
-    (status = 200, description = "A piece of the log, or all of it as it comes", content((String = "text/plain"), (punctual_api::LogLines = "application/json"), (String = "text/event-stream"))),
+    (status = 200, description = "A piece of the log, or all of it as it comes", content((String = "text/plain"), (String = "text/event-stream"))),
     (status = 206, description = "The bytes that were asked for", body = String, content_type = "text/plain"),
     (status = 416, description = "There is nothing in this range", body = punctual_api::Problem, content_type = "application/problem+json"),
     Problems,
@@ -96,23 +89,11 @@ pub(crate) async fn read(
     Params(query): Params<LogQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Refused> {
-    let LogSelection { attempt: only, offset, format } = query.read()?;
-    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
-    if accept.contains("text/event-stream") {
-        let resumed = headers.get("last-event-id").and_then(|value| value.to_str().ok());
-        let (attempt, offset) = match resumed.map(last_event).transpose()? {
-            Some((attempt, offset)) => (attempt.or(only), offset),
-            None => (only, offset.unwrap_or(0)),
-        };
-        let first = piece(&app, &by, id, attempt, offset, format).await?;
-        return Ok(follow(app, by, id, only, first, format, guard::follower()?).into_response());
+    let selection = query.read()?;
+    if wants_events(&headers) {
+        return follow(app, by, id, selection, &headers, Format::Text).await;
     }
-    if format == Format::Json {
-        if headers.contains_key(header::RANGE) {
-            return Err(AppError::field("format", "must be text with a Range: ranges are of bytes").into());
-        }
-        return read_lines(&app, &by, id, only, offset.unwrap_or(0)).await;
-    }
+    let LogSelection { attempt: only, offset } = selection;
     // Without a validator that could match, `If-Range` asks for the whole.
     if let (Some(value), None, None) = (headers.get(header::RANGE), offset, headers.get(header::IF_RANGE)) {
         let size = app.log_size(&by, id, only).await?;
@@ -128,14 +109,26 @@ pub(crate) async fn read(
     Ok(response)
 }
 
-async fn read_lines(
-    app: &App,
-    by: &By<ViewLogs>,
-    id: JobId,
-    attempt: Option<u32>,
-    offset: u64,
+/// Reads whole lines of a log, with the time and the stream of each. With `Accept: text/event-stream` they are followed as
+/// those of `/v1/jobs/{id}/logs` are, in events that are arrays of lines. Offsets are the same there and here.
+#[utoipa::path(get, path = "/v1/jobs/{id}/logs/lines", operation_id = "get_log_lines", tag = "jobs",
+    params(("id" = String, Path), LogQuery), responses(
+    (status = 200, description = "Lines of the log, or all of them as they come", content((LogLines = "application/json"), (String = "text/event-stream"))),
+    Problems,
+))]
+pub(crate) async fn read_lines(
+    Permit(by): Permit<ViewLogs>,
+    State(app): State<App>,
+    JobPath(id): JobPath,
+    Params(query): Params<LogQuery>,
+    headers: HeaderMap,
 ) -> Result<Response, Refused> {
-    let LinesView { attempt, lines, next_offset, .. } = app.log_lines(by, id, attempt, offset).await?;
+    let selection = query.read()?;
+    if wants_events(&headers) {
+        return follow(app, by, id, selection, &headers, Format::Lines).await;
+    }
+    let LogSelection { attempt, offset } = selection;
+    let LinesView { attempt, lines, next_offset, .. } = app.log_lines(&by, id, attempt, offset.unwrap_or(0)).await?;
     let mut response = axum::Json(LogLines { attempt, next_offset, lines }).into_response();
     response.headers_mut().insert(ATTEMPT, attempt.into());
     response.headers_mut().insert(NEXT_OFFSET, next_offset.into());
@@ -166,7 +159,7 @@ async fn piece(
             let data = (!text.is_empty()).then(|| serde_json::to_string(&text).expect("text is JSON"));
             Ok(Piece { attempt, data, next_offset, is_complete })
         }
-        Format::Json => {
+        Format::Lines => {
             let LinesView { attempt, lines, next_offset, is_complete } = app.log_lines(by, id, attempt, offset).await?;
             let data = (!lines.is_empty()).then(|| serde_json::to_string(&lines).expect("lines are JSON"));
             Ok(Piece { attempt, data, next_offset, is_complete })
@@ -234,7 +227,30 @@ struct Follower {
     _place: SemaphorePermit<'static>,
 }
 
-fn follow(
+fn wants_events(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
+    accept.contains("text/event-stream")
+}
+
+async fn follow(
+    app: App,
+    by: By<ViewLogs>,
+    id: JobId,
+    selection: LogSelection,
+    headers: &HeaderMap,
+    format: Format,
+) -> Result<Response, Refused> {
+    let LogSelection { attempt: only, offset } = selection;
+    let resumed = headers.get("last-event-id").and_then(|value| value.to_str().ok());
+    let (attempt, offset) = match resumed.map(last_event).transpose()? {
+        Some((attempt, offset)) => (attempt.or(only), offset),
+        None => (only, offset.unwrap_or(0)),
+    };
+    let first = piece(&app, &by, id, attempt, offset, format).await?;
+    Ok(events(app, by, id, only, first, format, guard::follower()?).into_response())
+}
+
+fn events(
     app: App,
     by: By<ViewLogs>,
     id: JobId,

@@ -60,6 +60,7 @@ const TABLE: &[(&str, Needs)] = &[
     ("retry_job", right(Right::ControlJobs)),
     ("run_job_now", right(Right::ControlJobs)),
     ("get_logs", right(Right::ViewLogs)),
+    ("get_log_lines", right(Right::ViewLogs)),
     ("watch_job", right(Right::ViewJobs)),
     ("watch_jobs", right(Right::ViewJobs)),
     ("list_schedules", right(Right::ViewSchedules)),

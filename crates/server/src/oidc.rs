@@ -35,7 +35,8 @@ pub(crate) fn is_return(request: &Request) -> bool {
 #[utoipa::path(get, path = "/v1/login/oidc/start", operation_id = "begin_browser_login", tag = "logins", params(
     ("port" = u16, Query), ("challenge" = String, Query), ("state" = String, Query), ("moved" = Option<bool>, Query),
 ), responses(
-    (status = 303, description = "To the provider, or to the address of the server at which it sends browsers back"),
+    (status = 303, description = "To the provider, or to the address of the server at which it sends browsers back",
+        headers(("Location" = String, description = "Where the browser goes next"))),
     Problems,
 ))]
 pub(crate) async fn start(

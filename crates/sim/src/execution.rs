@@ -49,7 +49,9 @@ impl Simulation {
             65..80 => Outcome::Failed(failure),
             80..86 => Outcome::Failed(Failure { ran: Ran::No, ..failure }),
             86..92 => Outcome::Failed(Failure { ran: Ran::Unknown, ..failure }),
-            92..96 => Outcome::Failed(Failure { last: Last::Yes, ..failure }),
+            92..95 => Outcome::Failed(Failure { last: Last::Yes, ..failure }),
+            // Nobody asked for it.
+            95 => Outcome::Cancelled,
             _ => Outcome::Failed(Failure { retry_after: Some(self.rng.millis(100, 8_000)), ..failure }),
         }
     }

@@ -101,7 +101,10 @@ impl App {
             let shard = job.key.shard();
             let task = tasks.get(&job.task).map(|task| &**task);
             let (why, unserved) = match self.0.cluster.place(shard) {
-                place @ Place::Nowhere => (explain::unknown(&job, &place, now), false),
+                place @ Place::Nowhere => {
+                    let unwritable = self.writable().await.err();
+                    (explain::unknown(&job, &place, unwritable.as_ref(), now), false)
+                }
                 Place::Here | Place::At(_) => {
                     let workers = match workers.entry(shard) {
                         Entry::Occupied(known) => known.into_mut(),

@@ -1,12 +1,13 @@
 //! What the watcher tells of, and what it leaves to owners.
 
+use bytes::Bytes;
 use punctual_api::{ListQuery, OverdueQuery};
 use punctual_app::{Reports, Round};
 use punctual_core::notice::{Notice, NoticeKind};
 use punctual_core::schedule::{Plan, ScheduleRow, ScheduleSpec, Source, SourceKind, seed_of};
 use punctual_core::shard::write::{JobWrite, Write};
-use punctual_core::{NamespaceId, Span, Timestamp};
-use punctual_store::{NewJob, Notices};
+use punctual_core::{AttemptNo, NamespaceId, Span, Timestamp};
+use punctual_store::{LogChunk, Logs, NewJob, Notices};
 use punctual_store_tests::fixture::{Owner, at, given_back, new_job, original, owner_of, submit};
 use punctual_store_tests::report_fixture::{notice, tell};
 use punctual_store_tests::schedule_fixture::{add, watermark};
@@ -95,6 +96,24 @@ async fn a_job_that_is_given_back_again_and_again_is_late_since_it_was_due() {
     let listed = world.app.list_jobs(&by(&world.app), ListQuery::default()).await.unwrap().jobs;
     let listed = listed.into_iter().find(|listed| listed.id == job.id).unwrap();
     assert!(listed.reason.unwrap().contains("the disk is full"));
+}
+
+#[tokio::test]
+async fn a_job_that_was_given_back_after_it_printed_something_says_so() {
+    let world = world_with(&[]).await;
+    let job = new_job(1, 10, 0);
+    let mut owner = owner_of(&world.store, std::slice::from_ref(&job)).await;
+    let requeue = given_back(original(&job), 1, at(60), at(10));
+    owner.done(vec![Write::Job(JobWrite::Requeue(requeue))]).await;
+    let explanation = async || world.app.job(&by(&world.app), job.id, None).await.unwrap().explanation;
+    let before = explanation().await;
+    assert!(before.contains("given back once as not started, last because: the disk is full"), "{before}");
+    assert!(!before.contains("has a log"), "{before}");
+    let (bytes, marks) = (Bytes::from_static(b"half done\n"), Bytes::new());
+    let chunk = LogChunk { job: job.id, attempt: AttemptNo(1), offset: 0, bytes, marks };
+    world.store.append_logs(vec![chunk]).await.unwrap();
+    let after = explanation().await;
+    assert!(after.contains("Attempt 1 was given back as not started, but it has a log"), "{after}");
 }
 
 #[tokio::test]

@@ -26,7 +26,9 @@ impl Owner {
                 .map(|assignment| AgentAnswer::Work(Box::new(AgentWork { assignment, scheduled_run: None }))),
             AgentAsk::Alive { .. } => {
                 let view = self.shown_running(&[id]).pop().filter(|view| view.attempt == attempt);
-                view.map(|view| AgentAnswer::Alive { cancel_requested: view.cancel_requested })
+                view.map(|view| AgentAnswer::Alive {
+                    cancel_requested: view.cancel_requested && self.is_cancel_durable(id),
+                })
             }
         };
         self.answer_now(token, answer.unwrap_or(AgentAnswer::Over));

@@ -35,6 +35,22 @@ pub(super) enum End {
 }
 
 impl End {
+    /// How an attempt ended that nobody asked to end.
+    #[must_use]
+    pub(super) fn unrequested(self) -> Self {
+        match self {
+            Self::Reported { outcome, timed_out, details } => {
+                Self::Reported { outcome: outcome.unrequested(), timed_out, details }
+            }
+            Self::WorkerLost
+            | Self::WorkerCutOff
+            | Self::AgentLost { .. }
+            | Self::NeverReceived
+            | Self::Denied
+            | Self::Overdue => self,
+        }
+    }
+
     /// What to keep of the attempt besides how it ended.
     pub(super) fn details(&self) -> Option<Box<Details>> {
         match self {
@@ -113,6 +129,7 @@ pub(super) fn judge(case: &Case<'_>, end: End) -> Ruling {
         End::Reported { outcome: Outcome::Succeeded { output }, .. } => {
             Ruling { ending: Ending::Succeeded, reason: None, output, consequence: case.settle(JobEvent::Succeed) }
         }
+        // Only if it was requested: see `End::unrequested`.
         End::Reported { outcome: Outcome::Cancelled, .. } => Ruling {
             ending: Ending::Cancelled,
             reason: Some("ended on request".to_owned()),

@@ -64,11 +64,15 @@ impl Owner {
     }
 
     /// The report is of a job that is not in memory: it has ended, or waits far ahead.
-    pub(super) fn late_report(&mut self, worker: WorkerId, report: Report, found: Found) {
+    pub(super) fn late_report(&mut self, worker: WorkerId, mut report: Report, found: Found) {
         let Found::Finished { state, attempt, .. } = found else {
             self.stale(worker, &report);
             return;
         };
+        // A job whose cancel was requested has ended as cancelled, or by an outcome of another kind.
+        if state != JobState::Cancelled && worker != WorkerId::WORKFLOWS {
+            report.outcome = report.outcome.unrequested();
+        }
         if attempt != Some(report.attempt) {
             self.stale(worker, &report);
             return;
@@ -120,6 +124,8 @@ impl Owner {
         let counters = Counters { next_attempt: number, ..live.counters };
         let spec = &live.task.spec;
         let cancel_requested = run.cancel == CancelMark::Recorded;
+        // A run of a workflow can be cancelled by itself, and ends its job as cancelled.
+        let end = if cancel_requested || run.worker == WorkerId::WORKFLOWS { end } else { end.unrequested() };
         let due_at = live.key.due_at;
         let give_backs = live.give_backs.as_deref();
         let case = Case { spec, counters, give_backs, due_at, cancel_requested, now, chance, config: &self.config };

@@ -129,6 +129,14 @@ impl Bench {
     }
 }
 
+fn cancelled(effects: &Effects) -> Vec<JobId> {
+    let cancelled = |(_, _, send): &(WorkerId, StreamId, Send)| match send {
+        Send::Cancel { id, .. } => Some(*id),
+        _ => None,
+    };
+    effects.sends.iter().filter_map(cancelled).collect()
+}
+
 /// The answers to commands on jobs.
 fn replies(effects: Effects) -> Vec<Reply> {
     let reply = |(_, answer)| match answer {

@@ -70,7 +70,9 @@ impl Owner {
             match denial {
                 Denial::Proves if !is_held => self.end_attempt(job, End::NeverReceived),
                 Denial::ProvesNothing if !is_held => self.end_attempt(job, End::Denied),
-                Denial::Proves | Denial::ProvesNothing if cancel == CancelMark::Recorded => {
+                Denial::Proves | Denial::ProvesNothing
+                    if cancel == CancelMark::Recorded && self.is_cancel_durable(job) =>
+                {
                     self.send(id, Send::Cancel { id: job, attempt });
                 }
                 Denial::Proves | Denial::ProvesNothing => {}
@@ -101,9 +103,16 @@ impl Owner {
         let origin = shard.schedules.origin_of(live);
         let assignment = live.assignment(shard.epoch, run.attempt, run.started_at, origin);
         self.send(run.worker, Send::Assign(assignment));
-        if run.cancel == CancelMark::Recorded {
+        if run.cancel == CancelMark::Recorded && self.is_cancel_durable(job) {
             self.send(run.worker, Send::Cancel { id: job, attempt: run.attempt });
         }
+    }
+
+    /// Whether the request to cancel a running attempt is in the store. A worker hears of it then and not before: if the
+    /// write failed, the attempt would end as cancelled and the next owner would know of no request.
+    pub(super) fn is_cancel_durable(&self, job: JobId) -> bool {
+        // Only a request to cancel makes somebody wait for a running job.
+        !self.answers.has_command(job)
     }
 
     fn running_attempt(&self, job: JobId) -> Option<Run> {

@@ -12,8 +12,7 @@ mod zones;
 
 use clap::Args;
 use comfy_table::Cell;
-use punctual_api::{Node, WorkerView};
-use punctual_client::Client;
+use punctual_api::{ErrorKind, Node, WorkerView};
 use punctual_core::{Span, Timestamp};
 use serde::Serialize;
 
@@ -144,8 +143,9 @@ async fn with_server(context: &Context, checks: &mut Vec<Check>) -> Answered {
     checks.push(version(&node.version));
     checks.push(clock(before, node.now, now()));
     checks.extend(tls::of_server(context, &client).await);
-    checks.push(ready(&client).await);
-    checks.push(store(&node));
+    let not_ready = client.ready().await.err().map(|error| Report::new(&error.into()));
+    checks.push(ready(not_ready.as_ref()));
+    checks.push(store(&node, not_ready.as_ref()));
     checks.push(cluster_secret::check(&client, node.now).await);
     answered.node = Some(node);
     match client.workers().await {
@@ -160,14 +160,11 @@ async fn with_server(context: &Context, checks: &mut Vec<Check>) -> Answered {
 }
 
 /// What the server says about itself when somebody wants to write.
-async fn ready(client: &Client) -> Check {
+fn ready(not_ready: Option<&Report>) -> Check {
     const NAME: &str = "ready";
-    match client.ready().await {
-        Ok(()) => Check::pass(NAME, "the server writes to its database"),
-        Err(error) => {
-            let report = Report::new(&error.into());
-            Check::fail(NAME, format!("{} ({})", report.message, report.code), &report.hint)
-        }
+    match not_ready {
+        None => Check::pass(NAME, "the server writes to its database"),
+        Some(report) => Check::fail(NAME, format!("{} ({})", report.message, report.code), &report.hint),
     }
 }
 
@@ -195,8 +192,12 @@ fn clock(before: Timestamp, server: Timestamp, after: Timestamp) -> Check {
     )
 }
 
-fn store(node: &Node) -> Check {
+/// What the server says of its store is what it knew when that answered last.
+fn store(node: &Node, not_ready: Option<&Report>) -> Check {
     let said = node.store.to_lowercase();
+    if let Some(report) = not_ready.filter(|report| is_of_store(&report.code)) {
+        return Check::fail("store", format!("{}: {}", node.store, report.message), &report.hint);
+    }
     let shards = format!("{} of {} shards", node.shards_owned, node.shards_total);
     if node.shards_owned == 0 && node.roles.iter().any(|role| role == "scheduler") {
         return Check::fail("store", format!("{}, {shards}", node.store), "see the server's log: it owns no jobs");
@@ -209,6 +210,17 @@ fn store(node: &Node) -> Check {
         );
     }
     Check::pass("store", format!("{}, {shards}", node.store))
+}
+
+fn is_of_store(code: &str) -> bool {
+    let kinds = [
+        ErrorKind::DatabaseUnavailable,
+        ErrorKind::DatabaseCorrupt,
+        ErrorKind::DatabaseFileReplaced,
+        ErrorKind::DatabaseReadOnly,
+        ErrorKind::DiskFull,
+    ];
+    kinds.into_iter().any(|kind| kind.code() == code)
 }
 
 fn workers(workers: &[WorkerView]) -> Check {

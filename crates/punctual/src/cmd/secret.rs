@@ -13,6 +13,7 @@ use crate::exit::{Exit, usage};
 use crate::field_flags::{SECRET_WORDS, in_words};
 use crate::input::io_reason;
 use crate::output::Format;
+use crate::secret_files;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SecretVerb {
@@ -142,6 +143,7 @@ impl SetArgs {
         let file = self.file.as_deref().map(|file| file.strip_prefix('@').unwrap_or(file)).filter(|file| *file != "-");
         match file {
             Some(path) => {
+                secret_files::warn(path);
                 let read = std::fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut value));
                 read.map_err(|error| {
                     usage(format!("cannot read {path}: {}", io_reason(&error)), "name a file that exists")

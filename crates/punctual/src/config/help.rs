@@ -9,8 +9,8 @@ pub(crate) fn help() -> String {
     let mut text = String::from(
         "Settings come from flags (--data-dir), then the environment (PUNCTUAL_DATA_DIR), then a file \
          (./punctual.toml, else $XDG_CONFIG_HOME/punctual/config.toml; --config names another), then the \
-         defaults. The file in the current folder cannot set servers, permissions or \
-         credentials.\n",
+         defaults. ./punctual.toml may be somebody else's: it can set only what concerns output, capacity and \
+         timing, as `punctual config KEY` says of each setting.\n",
     );
     for section in Section::ALL {
         text += &format!("\n{}:\n", section.title());
@@ -38,6 +38,7 @@ pub(crate) fn description(setting: &Setting) -> String {
     add("read by", roles(setting));
     add("variable", setting.variable());
     add("flag of", setting.flag.map(commands).unwrap_or_default());
+    add("local", setting.local_file.words().to_owned());
     text
 }
 
@@ -52,20 +53,23 @@ fn commands(flag: Flag) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::setting::LocalFile;
     use crate::config::table::settings;
 
     /// The rows of docs/configuration.md.
     fn table(section: Section) -> String {
-        let mut table =
-            String::from("| setting | default | values | read by | flag of | |\n|---|---|---|---|---|---|\n");
+        let mut table = String::from(
+            "| setting | default | values | read by | flag of | `./punctual.toml` | |\n|---|---|---|---|---|---|---|\n",
+        );
         for setting in of_section(section) {
             table += &format!(
-                "| `{}` | {} | {} | {} | {} | {} |\n",
+                "| `{}` | {} | {} | {} | {} | {} | {} |\n",
                 setting.key,
                 setting.default_words(),
                 setting.shape().values,
                 roles(setting),
                 setting.flag.map(commands).unwrap_or_default(),
+                setting.local_file.word(),
                 setting.help.replace('|', "\\|"),
             );
         }
@@ -101,6 +105,20 @@ mod tests {
         let differs = drawn.lines().zip(written.lines()).find(|(drawn, written)| drawn != written);
         assert_eq!(differs, None, "run the tests with UPDATE_DOCS=1 to redraw docs/configuration.md");
         assert_eq!(drawn.len(), written.len());
+    }
+
+    #[test]
+    fn the_current_folder_says_nothing_of_trust_protection_or_records() {
+        let says = |key: &str| settings().find(|setting| setting.key == key).unwrap().local_file;
+        for key in ["server", "public_url", "request_rate", "grpc_streams_max", "retention", "audit_retention"] {
+            assert_eq!(says(key), LocalFile::CannotSet, "{key}");
+        }
+        for setting in settings() {
+            let is_of_trust =
+                matches!(setting.section, Section::Logins | Section::Permissions | Section::Agents | Section::Messages);
+            assert!(!is_of_trust || setting.local_file == LocalFile::CannotSet, "{}", setting.key);
+        }
+        assert_eq!((says("slots"), says("data_dir")), (LocalFile::CanSet, LocalFile::CanSetInside));
     }
 
     #[test]

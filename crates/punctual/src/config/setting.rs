@@ -134,10 +134,31 @@ impl FlagCommand {
 /// Whether `punctual.toml` in the current folder, which may be somebody else's, can set it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LocalFile {
+    /// It concerns output, capacity or timing.
     CanSet,
     /// Only to a folder inside the current one: the permissions of these folders are corrected.
     CanSetInside,
+    /// It says whom to trust or to speak to, what may be done, what is protected or what is deleted. Also what nobody has decided yet.
     CannotSet,
+}
+
+impl LocalFile {
+    /// For the column of docs/configuration.md.
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::CanSet => "yes",
+            Self::CanSetInside => "a folder inside",
+            Self::CannotSet => "no",
+        }
+    }
+
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            Self::CanSet => "can be set in ./punctual.toml",
+            Self::CanSetInside => "can be set in ./punctual.toml, to a folder inside the current one",
+            Self::CannotSet => "cannot be set in ./punctual.toml",
+        }
+    }
 }
 
 /// What `punctual config` shows of the value.
@@ -166,7 +187,7 @@ pub(super) const fn setting(default: &'static str, help: &'static str) -> Settin
         help,
         flag: None,
         foreign_variable: None,
-        local_file: LocalFile::CanSet,
+        local_file: LocalFile::CannotSet,
         secrecy: Secrecy::Public,
         shape: Shape::any,
     }
@@ -218,9 +239,9 @@ impl Setting {
         Self { foreign_variable: Some(name), ..self }
     }
 
-    /// For servers, permissions and credentials.
-    pub(super) const fn not_local(self) -> Self {
-        Self { local_file: LocalFile::CannotSet, ..self }
+    /// The file in the current folder can set it.
+    pub(super) const fn local(self) -> Self {
+        Self { local_file: LocalFile::CanSet, ..self }
     }
 
     /// For folders whose permissions are corrected.

@@ -1,5 +1,5 @@
 //! The settings file in the current folder. It may have come with somebody else's project, so it is read only if nobody else could
-//! have written it, and it cannot set servers, permissions or credentials.
+//! have written it, and it sets only what the table allows it to.
 
 use std::collections::BTreeMap;
 use std::fs::Metadata;

@@ -130,7 +130,7 @@ pub(crate) fn word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
 
 /// Reads a priority, from -100 to 100.
 pub(crate) fn priority(text: &str) -> Result<Priority, String> {
-    text.parse().ok().and_then(Priority::new).ok_or_else(|| "a priority is a number from -100 to 100".to_owned())
+    text.parse().ok().and_then(Priority::new).ok_or_else(|| format!("must be {}", Priority::EXPECTED))
 }
 
 impl SpecFlags {

@@ -9,6 +9,7 @@ use punctual_core::task::{HttpCall, Method, default_http_timeout};
 use super::{JobInput, word};
 use crate::exit::usage;
 use crate::input::{read_file, text_or_file};
+use crate::secret_files;
 use crate::when::{parse_span, whole};
 
 /// What is no call. That a call is required does not keep clap from taking these instead.
@@ -103,6 +104,7 @@ impl RequestFlags {
                 headers.extend([header]);
                 continue;
             };
+            secret_files::warn(file);
             for (number, line) in (1..).zip(read_file(file)?.lines()) {
                 if line.trim().is_empty() {
                     continue;

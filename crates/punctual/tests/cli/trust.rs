@@ -9,7 +9,14 @@ use crate::{punctual, stderr, stdout};
 fn a_file_in_this_folder_does_not_say_who_is_trusted() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("punctual.toml");
-    for setting in ["server = \"http://127.0.0.1:1\"", "allow_commands = true", "smtp_url = \"smtp://evil.example\""] {
+    for setting in [
+        "server = \"http://127.0.0.1:1\"",
+        "allow_commands = true",
+        "smtp_url = \"smtp://evil.example\"",
+        "public_url = \"https://evil.example\"",
+        "request_rate = 0",
+        "retention = \"1m\"",
+    ] {
         std::fs::write(&file, format!("slots = 7\n{setting}\n")).unwrap();
         let key = setting.split(' ').next().unwrap();
         let roles = [&["worker", "--exit-with-stdin"][..], &["server", "--exit-with-stdin"], &["dev"], &["doctor"]];
@@ -151,6 +158,23 @@ fn a_file_in_this_folder_names_no_folder_outside_of_it() {
         assert!(stdout(&output).contains("\"value\":\"inside\""), "{}", stdout(&output));
     }
     assert_eq!(victim.path().metadata().unwrap().permissions().mode() & 0o7777, 0o755);
+}
+
+#[test]
+fn a_file_of_headers_that_others_can_read_causes_a_warning() {
+    let url = crate::fake::start();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("my headers");
+    std::fs::write(&file, "Authorization: Bearer s3cret\n").unwrap();
+    let arguments =
+        ["task", "apply", "x", "--http", "https://example.com/", "-H", "@my headers", "--server", url.as_str()];
+    let said = |mode: u32| {
+        std::fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+        stderr(&punctual(dir.path(), &arguments).output().unwrap())
+    };
+    let warning = "warning: my headers: others can read or change it (mode 0644); close it with chmod 600 'my headers'";
+    assert!(said(0o644).contains(warning), "{}", said(0o644));
+    assert!(!said(0o600).contains("warning"), "{}", said(0o600));
 }
 
 #[test]

@@ -76,7 +76,7 @@ impl Home {
 
     /// Starts a server whose data folder is a disk of its own, of so many MiB. A part of it is taken by `filler`, which
     /// is reached through [`Server::own_view`].
-    pub(crate) fn server_on_small_disk(&self, mib: u32, filler_mib: u32) -> Server {
+    pub(crate) fn server_on_small_disk(&self, mib: u32, filler_mib: u32, log: impl Into<Stdio>) -> Server {
         let data = self.file("data");
         std::fs::create_dir(&data).expect("the data folder is made");
         let mut command = Command::new("unshare");
@@ -84,7 +84,7 @@ impl Home {
         command.args(["--map-root-user", "--mount", "sh", "-c", script, "sh"]);
         command.args([mib.to_string(), filler_mib.to_string()]).arg(&data).arg(PUNCTUAL);
         command.args(flags_of_server("127.0.0.1:0")).arg(&data);
-        self.started(command, Stdio::inherit())
+        self.started(command, log)
     }
 
     fn started(&self, mut command: Command, log: impl Into<Stdio>) -> Server {

@@ -65,7 +65,8 @@ async fn submit_until_full(server: &Server, input_bytes: usize) {
 #[tokio::test]
 async fn a_full_disk_is_named_and_the_server_goes_on_when_there_is_space() {
     let home = Home::new();
-    let server = home.server_on_small_disk(64, 16);
+    let log = home.file("server.log");
+    let server = home.server_on_small_disk(64, 16, File::create(&log).unwrap());
     let first = submit(&server, 10).await;
     assert_eq!(first.status, 201, "{}", first.body);
     let id = first.body["id"].as_str().unwrap().to_owned();
@@ -78,6 +79,17 @@ async fn a_full_disk_is_named_and_the_server_goes_on_when_there_is_space() {
     assert_eq!((not_ready.status, not_ready.code()), (503, "disk_full"), "{}", not_ready.body);
     let refused = delete(&server, &id).await;
     assert_eq!((refused.status, refused.code()), (503, "disk_full"), "{}", refused.body);
+    // The owner of the job could not write and has to begin anew, which is no takeover.
+    eventually("the job says why nobody knows of it", || async {
+        let shown = answer(plain_http().get(format!("{}/v1/jobs/{id}", server.url))).await;
+        let explanation = shown.body["explanation"].as_str().expect("an explanation");
+        assert!(!explanation.contains("taken over"), "{explanation}");
+        explanation.contains("the disk of the database is full. What to do: make room")
+    })
+    .await;
+    let said = fs::read_to_string(&log).unwrap();
+    assert!(!said.contains("a change is missing in the audit log"), "nothing was changed: {said}");
+    assert!(said.contains("a request that failed is missing in the audit log"), "{said}");
 
     fs::remove_file(server.own_view(&home.file("data/filler"))).unwrap();
     eventually("the server is ready again", || is_ready(&server)).await;
@@ -101,6 +113,7 @@ async fn a_folder_that_is_moved_away_stops_writes_until_it_is_back() {
     assert_eq!(code, 1);
     assert_eq!(checks["ready"].0, "FAIL", "{checks:?}");
     assert!(checks["ready"].1.contains("database_file_replaced"), "{checks:?}");
+    assert_eq!(checks["store"].0, "FAIL", "what the server remembers is no pass: {checks:?}");
     assert_eq!(checks["data folder"].0, "SKIP", "{checks:?}");
 
     fs::rename(&elsewhere, &data).unwrap();

@@ -312,7 +312,7 @@ async fn assert_answers_without_secrets(server: &Server, jobs: &[String]) {
             .collect();
     paths.extend(["/v1/jobs?state=failed", "/v1/audit", "/v1/audit/export", "/v1/overdue"].map(str::to_owned));
     for id in jobs {
-        paths.extend([format!("/v1/jobs/{id}"), format!("/v1/jobs/{id}/logs?format=json")]);
+        paths.extend([format!("/v1/jobs/{id}"), format!("/v1/jobs/{id}/logs/lines")]);
     }
     for path in paths {
         let answer = plain_http().get(format!("{}{path}", server.url)).send().await.expect("an answer");

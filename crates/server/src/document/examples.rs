@@ -43,6 +43,11 @@ fn request(operation: &str) -> Option<Value> {
         "create_task" => json!({ "name": "report", "spec": task }),
         "apply_task" => task,
         "create_schedule" | "apply_schedule" | "preview" => schedule,
+        "apply_notification" => json!({ "on": ["failed", "lost"], "email": { "to": ["ops@example.com"] } }),
+        "apply_workflow" => {
+            json!({ "nodes": [{ "name": "extract", "task": "report" }, { "name": "load", "task": "load", "needs": ["extract"] }] })
+        }
+        "create_worker_token" => json!({ "queues": ["images"], "kinds": ["binary"], "expires_in": "1h" }),
         "create_schedules" => json!({ "schedules": [schedule] }),
         "create_backfill" => json!({ "from": "2026-11-01", "to": "2026-11-08" }),
         "create_key" => json!({ "name": "deploy", "role": "operator", "expires_in": "90d" }),
@@ -57,8 +62,17 @@ fn request(operation: &str) -> Option<Value> {
 
 fn problem(status: &str) -> Option<Value> {
     let (code, title, number, detail, hint, retryable) = match status {
-        "4XX" => ("invalid_request", "Invalid request", 400, "/priority: must be between -100 and 100", None, false),
-        "5XX" => ("unavailable", "Unavailable", 503, "the store does not answer", Some("try again in a while"), true),
+        "4XX" => (
+            "invalid_request",
+            "Invalid request",
+            400,
+            "/priority: must be a whole number from -100 to 100, not 101",
+            None,
+            false,
+        ),
+        "5XX" | super::OTHERWISE => {
+            ("unavailable", "Unavailable", 503, "the store does not answer", Some("try again in a while"), true)
+        }
         _ => return None,
     };
     let mut problem = json!({

@@ -85,7 +85,6 @@ fn known(name: &str, place: &str, tag: &str, reads: bool) -> Option<Known> {
         ("query", "attempt") => Known::new(number(1), 1, "The number of an attempt."),
         ("query", "offset") => Known::new(number(0), 0, "Where to begin, in bytes."),
         ("query", "tracing_id") => Known::new(text(), "order-7", "Only jobs with exactly this tracing id."),
-        ("query", "format") => Known::new(words(&["text", "json"]), "json", "Plain text, or lines with their times."),
         ("query", "marks") => Known::new(number(0), 0, "How many bytes at the end are marks."),
         ("query", "size") => Known::new(number(0), 1024, "As the signed address has it."),
         ("query", "expires") => Known::new(number(0), 1_794_816_000_000_000_u64, "As the signed address has it."),

@@ -68,6 +68,39 @@ fn every_operation_has_an_id_a_known_tag_a_summary_and_a_description() {
 }
 
 #[test]
+fn every_operation_says_what_success_looks_like() {
+    for operation in operations(&document()) {
+        let statuses: Vec<&str> = operation["responses"].as_object().unwrap().keys().map(String::as_str).collect();
+        let has = |start: &str| statuses.iter().any(|status| status.starts_with(start));
+        // What Redocly and Spectral ask for.
+        let is_clear = has("2") != (has("3") && has("default")) && has("4XX");
+        assert!(is_clear, "{}: {statuses:?}", operation["operationId"]);
+    }
+}
+
+/// A generated client takes the first content type of a response, and accepts any. So it must be what the server sends to it.
+#[test]
+fn a_response_is_json_or_text_and_never_either() {
+    for operation in operations(&document()) {
+        let id = text(operation, "operationId");
+        for (status, response) in operation["responses"].as_object().unwrap() {
+            let types: Vec<_> = response["content"].as_object().into_iter().flatten().collect();
+            for (content_type, media) in &types {
+                let is_text = content_type.starts_with("text/");
+                assert!(!is_text || media["schema"]["type"] == "string", "{id} {status}: {media:#}");
+            }
+            // Events are sent only if they are asked for.
+            let usual: Vec<_> = types.iter().filter(|(content_type, _)| *content_type != "text/event-stream").collect();
+            assert!(usual.len() <= 1, "{id} {status}: {types:?}");
+            if let ([(usual, _)], Some((first, _))) = (&usual[..], types.first()) {
+                let same_kind = usual.starts_with("text/") == first.starts_with("text/");
+                assert!(same_kind, "{id} {status}: clients take {first} and get {usual}");
+            }
+        }
+    }
+}
+
+#[test]
 fn every_json_body_has_an_example() {
     let document = document();
     for operation in operations(&document) {

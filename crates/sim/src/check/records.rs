@@ -1,6 +1,6 @@
 //! What the store keeps of attempts and jobs, compared with what workers reported: details, acknowledged outcomes, states.
 
-use punctual_core::attempt::{AttemptRecord, Details, Ending, FailureClass, Outcome};
+use punctual_core::attempt::{AttemptRecord, Details, Ending, Failure, FailureClass, Outcome};
 use punctual_core::lifecycle::{JobEvent, Next, next};
 use punctual_core::{AttemptNo, JobState};
 
@@ -24,14 +24,15 @@ pub(super) fn details_are_true(job_facts: &JobFacts<'_>) -> Option<String> {
         let (said, class) = if is_reported {
             let class = match job_facts.reported(attempt) {
                 Some((_, Outcome::Failed(failure), _)) => Some(failure.class),
+                Some((_, Outcome::Cancelled, _)) if is_failed(line) => Some(Failure::unrequested_cancel().class),
                 _ => None,
             };
             (job_facts.reported_details(attempt), class)
         } else {
-            let is_failed = matches!(line, JobFact::Settled(settle) if settle.state == JobState::Failed);
+            let is_settled_as_failed = matches!(line, JobFact::Settled(settle) if settle.state == JobState::Failed);
             let class = match ending {
                 Some(Ending::TimedOut) => Some(FailureClass::Timeout),
-                Some(Ending::NotStarted) if is_failed => Some(FailureClass::Environment),
+                Some(Ending::NotStarted) if is_settled_as_failed => Some(FailureClass::Environment),
                 _ => None,
             };
             (None, class)
@@ -41,6 +42,14 @@ pub(super) fn details_are_true(job_facts: &JobFacts<'_>) -> Option<String> {
         (kept.as_deref() != expected.as_ref())
             .then(|| format!("attempt {attempt} is on record with {kept:?} instead of {expected:?}"))
     })
+}
+
+/// What was reported counts as a failure.
+fn is_failed(line: &JobFact<'_>) -> bool {
+    match line {
+        JobFact::Resolved(resolve) => resolve.state == JobState::Failed,
+        line => line.ended().is_some_and(|record| record.ending == Ending::Failed),
+    }
 }
 
 fn is_reason(job_facts: &JobFacts<'_>, attempt: AttemptNo, reason: Option<&str>) -> bool {
@@ -71,7 +80,12 @@ fn says(line: &JobFact<'_>, said: Option<&Outcome>) -> bool {
     match said {
         Some(Outcome::Succeeded { .. }) => record.ending == Ending::Succeeded,
         Some(Outcome::Failed(_)) => matches!(record.ending, Ending::Failed | Ending::TimedOut),
-        Some(Outcome::Cancelled) => record.ending == Ending::Cancelled,
+        Some(Outcome::Cancelled) => match record.ending {
+            Ending::Cancelled => true,
+            // Nobody had asked for it.
+            Ending::Failed => record.reason == Some(Failure::unrequested_cancel().reason),
+            Ending::Succeeded | Ending::TimedOut | Ending::WorkerLost | Ending::NotStarted => false,
+        },
         // It was given back, and so never ran.
         Some(Outcome::NotStarted { .. }) | None => record.ending == Ending::NotStarted,
     }

@@ -253,7 +253,7 @@ impl<'a> Translation<'a> {
             finished_at: record.finished_at,
             worker: Some(Worker(record.worker.to_string())),
             committed_at: Some(at),
-            failure: recorded_failure(self.job_facts, record).cloned(),
+            failure: recorded_failure(self.job_facts, record),
             not_started: (record.ending == Ending::NotStarted).then_some(not_started),
             consequence: Some(consequence),
             kind: EndKind::First,
@@ -277,11 +277,13 @@ impl<'a> Translation<'a> {
 
 /// The failure that the record is of. An attempt that did not end in time was ended by the owner, whatever its worker said
 /// later.
-fn recorded_failure<'a>(job_facts: &'a JobFacts<'_>, record: &AttemptRecord) -> Option<&'a Failure> {
-    match job_facts.reported(record.attempt) {
-        Some((_, Outcome::Failed(failure), _)) if record.reason.as_ref() == Some(&failure.reason) => Some(failure),
-        _ => None,
-    }
+fn recorded_failure(job_facts: &JobFacts<'_>, record: &AttemptRecord) -> Option<Failure> {
+    let failure = match job_facts.reported(record.attempt)?.1 {
+        Outcome::Failed(failure) => failure.clone(),
+        Outcome::Cancelled => Failure::unrequested_cancel(),
+        Outcome::Succeeded { .. } | Outcome::NotStarted { .. } => return None,
+    };
+    (record.reason.as_ref() == Some(&failure.reason)).then_some(failure)
 }
 
 fn command_of(command: shard::Command) -> Command {

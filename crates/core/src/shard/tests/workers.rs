@@ -298,3 +298,83 @@ fn a_start_for_a_revoked_worker_is_taken_back() {
     bench.pass(Span::ZERO);
     assert!(bench.owner.running(id).is_none());
 }
+
+fn cancelled_report(id: JobId) -> Report {
+    Report { id, attempt: AttemptNo(1), outcome: Outcome::Cancelled, timed_out: false, details: None }
+}
+
+#[test]
+fn an_attempt_that_nobody_asked_to_end_has_failed_and_is_tried_again() {
+    let mut bench = Bench::new();
+    bench.connect(1, vec![]);
+    let id = bench.submit(Span::ZERO);
+    bench.pass(Span::ZERO);
+    bench.handle(Event::Outcomes { worker: bench.worker, reports: vec![cancelled_report(id)] });
+    let batch = bench.batch().expect("it ends the attempt");
+    let [Write::Job(JobWrite::Requeue(again))] = &batch.writes[..] else { panic!("{:?}", batch.writes) };
+    let attempt = again.attempt.as_ref().expect("the attempt is on record");
+    assert_eq!((attempt.ending, again.counters.failures), (Ending::Failed, 1));
+    assert_eq!(attempt.reason.as_deref(), Some("reported as cancelled, but no cancel was requested"));
+}
+
+#[test]
+fn an_attempt_that_somebody_asked_to_end_is_cancelled() {
+    let mut bench = Bench::new();
+    bench.connect(1, vec![]);
+    let id = bench.submit(Span::ZERO);
+    bench.pass(Span::ZERO);
+    bench.command(id, Command::Cancel);
+    bench.report(id, 1, Outcome::Cancelled);
+    bench.pass(Span::ZERO);
+    assert_eq!(bench.owner.counts().cancelled, 1);
+}
+
+/// What becomes of a report that the last attempt of a finished job was cancelled: what is written, and whether it is
+/// acknowledged before that.
+fn late_cancel(state: JobState) -> (Option<JobWrite>, bool) {
+    let mut bench = Bench::new();
+    bench.connect(1, vec![]);
+    let id = bench.job(bench.now, 0).row.key.id;
+    bench.handle(Event::Outcomes { worker: bench.worker, reports: vec![cancelled_report(id)] });
+    let (token, _) = bench.owner.take_effects().lookups[0];
+    let counters = Counters { next_attempt: AttemptNo(2), ..Counters::NEW };
+    bench.handle(Event::Found { token, id, found: Found::Finished { state, attempt: Some(AttemptNo(1)), counters } });
+    let is_acknowledged = bench.owner.take_effects().sends.iter().any(|(_, _, send)| matches!(send, Send::Ack { .. }));
+    let write = bench.batch().and_then(|batch| match batch.writes.first() {
+        Some(Write::Job(write)) => Some(write.clone()),
+        _ => None,
+    });
+    (write, is_acknowledged)
+}
+
+#[test]
+fn a_late_report_that_a_lost_attempt_was_cancelled_says_that_it_failed() {
+    let (Some(JobWrite::ResolveLost(resolved)), false) = late_cancel(JobState::Lost) else {
+        panic!("it resolves the loss")
+    };
+    assert_eq!(resolved.state, JobState::Failed, "a job whose cancel was requested is not lost");
+    assert_eq!(resolved.reason.as_deref(), Some("reported as cancelled, but no cancel was requested"));
+}
+
+#[test]
+fn a_repeated_report_that_an_attempt_was_cancelled_is_acknowledged() {
+    for state in [JobState::Cancelled, JobState::Failed] {
+        assert_eq!(late_cancel(state), (None, true), "{state}");
+    }
+}
+
+#[test]
+fn a_worker_hears_of_a_cancel_when_it_is_durable_and_not_before() {
+    let mut bench = Bench::new();
+    bench.connect(1, vec![]);
+    let id = bench.submit(Span::ZERO);
+    bench.pass(Span::ZERO);
+    bench.handle(Event::Ask { token: Token(1), ask: Ask::Job { id, command: Command::Cancel }, made: None });
+    let batch = bench.batch().expect("the request is written");
+    bench.connect(2, vec![(id, AttemptNo(1))]);
+    assert!(cancelled(&bench.owner.take_effects()).is_empty(), "the write may still fail");
+    bench.owner.committed(batch.seq, &Default::default(), bench.now);
+    assert_eq!(cancelled(&bench.owner.take_effects()), [id]);
+    bench.connect(3, vec![(id, AttemptNo(1))]);
+    assert_eq!(cancelled(&bench.owner.take_effects()), [id], "the message may have been lost");
+}

@@ -19,14 +19,6 @@ fn connect(bench: &mut Bench, stream: u64) {
     bench.handle(Event::WorkerHello { worker: WorkerId::WORKFLOWS, stream: StreamId(stream), spec, held: vec![] });
 }
 
-fn cancelled(effects: &Effects) -> Vec<JobId> {
-    let cancelled = |(_, _, send): &(WorkerId, StreamId, Send)| match send {
-        Send::Cancel { id, .. } => Some(*id),
-        _ => None,
-    };
-    effects.sends.iter().filter_map(cancelled).collect()
-}
-
 #[test]
 fn a_run_is_started_by_a_server_and_by_no_worker() {
     let mut bench = bench();

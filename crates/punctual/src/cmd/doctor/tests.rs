@@ -57,11 +57,35 @@ fn a_clock_is_wrong_only_if_it_lies_outside_the_time_of_the_call() {
 
 #[test]
 fn a_store_that_forgets_on_a_power_cut_is_named() {
-    check(store(&node("sqlite, synchronous=full", 4)), Verdict::Pass, "4 of 4");
-    check(store(&node("sqlite, synchronous=NORMAL", 4)), Verdict::Warn, "power cut");
-    check(store(&node("sqlite, synchronous=full", 0)), Verdict::Fail, "0 of 4");
-    let postgres = store(&node("postgresql 15.18, synchronous_commit=on, fsync=off", 4));
+    check(store(&node("sqlite, synchronous=full", 4), None), Verdict::Pass, "4 of 4");
+    check(store(&node("sqlite, synchronous=NORMAL", 4), None), Verdict::Warn, "power cut");
+    check(store(&node("sqlite, synchronous=full", 0), None), Verdict::Fail, "0 of 4");
+    let postgres = store(&node("postgresql 15.18, synchronous_commit=on, fsync=off", 4), None);
     assert!(postgres.fix.is_some_and(|fix| fix.contains("PostgreSQL")));
+}
+
+#[test]
+fn a_store_that_does_not_answer_does_not_pass() {
+    let postgres = node("postgresql 15.18, synchronous_commit=on", 32);
+    let report = |code: &str, message: &str| Report {
+        code: code.to_owned(),
+        message: message.to_owned(),
+        hint: "start it".to_owned(),
+        request_id: None,
+        exit_code: 7,
+    };
+    let down = report("database_unavailable", "the database cannot be reached");
+    check(
+        store(&postgres, Some(&down)),
+        Verdict::Fail,
+        "postgresql 15.18, synchronous_commit=on: the database cannot be",
+    );
+    check(ready(Some(&down)), Verdict::Fail, "(database_unavailable)");
+    check(store(&postgres, Some(&report("disk_full", "the disk of the database is full"))), Verdict::Fail, "is full");
+    // A server that is not ready for a reason of its own has a store that answers.
+    let own = report("unavailable", "another server has the same address");
+    check(store(&postgres, Some(&own)), Verdict::Pass, "32 of 4 shards");
+    check(ready(None), Verdict::Pass, "writes");
 }
 
 #[test]

@@ -13,6 +13,7 @@ use super::{named, tell};
 use crate::exit::usage;
 use crate::input::{read_file, text_or_file};
 use crate::output::{Format, Output};
+use crate::secret_files;
 use crate::task_flags::word;
 use crate::view;
 use crate::when::{parse_span, whole};
@@ -154,6 +155,9 @@ impl ApplyArgs {
             request.email = Some(EmailChannel { to, cc: self.cc.clone(), requester: !requester.is_empty() });
         }
         if let Some(written) = &self.slack {
+            if let Some(file) = written.strip_prefix('@') {
+                secret_files::warn(file);
+            }
             request.slack = Some(SlackChannel { webhook: text_or_file(written)?.trim().to_owned() });
         }
         if let Some(chat) = &self.telegram {

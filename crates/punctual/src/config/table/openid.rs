@@ -19,23 +19,23 @@ settings! {
 
     Logins {
         openid_issuer: Option<String> = text().or_none().described("a URL"),
-            unset("no login by OpenID Connect", "The issuer of the provider, exactly as the provider writes it").not_local();
-        openid_client_id: String = text(), setting("punctual", "The id of this client at the provider").not_local();
+            unset("no login by OpenID Connect", "The issuer of the provider, exactly as the provider writes it");
+        openid_client_id: String = text(), setting("punctual", "The id of this client at the provider");
         openid_client_secret: String = secret(),
-            unset("", "The secret of this client, or @ and a file with it; empty for a public client").not_local().secret();
+            unset("", "The secret of this client, or @ and a file with it; empty for a public client").secret();
         openid_scopes: Vec<String> = parsed(words).described("words, separated by commas"),
-            setting("openid,profile", "Scopes that logins ask for").not_local();
+            setting("openid,profile", "Scopes that logins ask for");
         openid_audiences: Vec<String> = parsed(words).described("words, separated by commas"),
-            unset("none", "Audiences that an ID token may have beside the client's id").not_local();
-        openid_name_claim: String = text(), setting("preferred_username", "The claim that names a new user").not_local();
+            unset("none", "Audiences that an ID token may have beside the client's id");
+        openid_name_claim: String = text(), setting("preferred_username", "The claim that names a new user");
         openid_groups_claim: String = text(),
-            setting("groups", "The claim that lists a person's groups; dots lead into claims inside others").not_local();
+            setting("groups", "The claim that lists a person's groups; dots lead into claims inside others");
         openid_rules: Option<GroupRules> = parsed(GroupRules::parse).or_none().described("tables, or a list in JSON"),
-            unset("nobody may log in", "Rules from groups to roles, each with `group` and `role`").not_local();
+            unset("nobody may log in", "Rules from groups to roles, each with `group` and `role`");
         openid_session: Span = span(Span::from_secs(60), Span::from_secs(30 * 86_400)),
-            setting("12h", "How long a session by OpenID Connect lasts; at its end, the groups are looked at again").not_local();
+            setting("12h", "How long a session by OpenID Connect lasts; at its end, the groups are looked at again");
         openid_ca_file: Option<PathBuf> = folder().described("a path").or_none(),
-            unset("the system's authorities", "Authorities that the provider's certificate may come from, in PEM").not_local();
+            unset("the system's authorities", "Authorities that the provider's certificate may come from, in PEM");
     }
 }
 

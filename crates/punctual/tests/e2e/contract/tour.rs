@@ -32,6 +32,7 @@ async fn every_documented_route_answers_as_documented() {
     let id = api.submit(json!({ "task": "greet" })).await;
     api.finished(&id).await;
     api.get(&format!("/v1/jobs/{id}/logs")).await.expect(200);
+    api.get(&format!("/v1/jobs/{id}/logs/lines")).await.expect(200);
     api.listen(&format!("/v1/jobs/{id}/events"), &[]).await;
     api.listen("/v1/events", &[]).await;
     api.command(&format!("/v1/jobs/{id}/retry")).await.expect(200);

@@ -124,7 +124,7 @@ async fn lines_have_times_and_streams_in_the_database_and_in_the_storage() {
         check(&logs(&["--timestamps"]), 0, when);
         check(&logs(&["-t", "--tail", "3"]), 4, when);
         assert_eq!(logs(&[]), plain, "{when}: plain output stays plain");
-        let url = format!("{}/v1/jobs/{id}/logs?format=json&offset=6", server.url);
+        let url = format!("{}/v1/jobs/{id}/logs/lines?offset=6", server.url);
         let answer: serde_json::Value = http.get(url).send().await.expect("an answer").json().await.expect("JSON");
         let lines = answer["lines"].as_array().expect("lines");
         assert_eq!((lines[0]["offset"].as_u64(), lines[0]["stream"].as_str()), (Some(6), Some("stderr")), "{answer}");
@@ -132,10 +132,11 @@ async fn lines_have_times_and_streams_in_the_database_and_in_the_storage() {
         assert_eq!(answer["next_offset"].as_u64(), Some(plain.len() as u64), "{answer}");
         eventually("it is archived", || async { path(&server, id, 1).await.is_some() }).await;
     }
-    let url = |format: &str| format!("{}/v1/jobs/{id}/logs?format={format}", server.url);
-    for request in [http.get(url("xml")), http.get(url("json")).header("range", "bytes=0-1")] {
-        let answer = request.send().await.expect("an answer");
-        assert_eq!(answer.status().as_u16(), 400, "{answer:?}");
+    // What most clients send, and what a generated one reads by the document.
+    for (place, content_type) in [("logs", "text/plain; charset=utf-8"), ("logs/lines", "application/json")] {
+        let url = format!("{}/v1/jobs/{id}/{place}", server.url);
+        let answer = http.get(url).header("accept", "*/*").send().await.expect("an answer");
+        assert_eq!(answer.headers()["content-type"], content_type, "{answer:?}");
     }
     let path = path(&server, id, 1).await.expect("it is archived");
     let file = home.file("data/storage").join(&path);
