@@ -81,6 +81,11 @@ impl App {
         Ok(self.0.namespaces.is_single())
     }
 
+    /// Whether there is a namespace beside the default one, as far as this server knows.
+    pub fn has_several_namespaces(&self) -> bool {
+        self.0.namespaces.has_several()
+    }
+
     /// Those in which the principal has a right, in order of name.
     pub async fn list_namespaces(&self, principal: &Principal) -> Result<NamespaceList> {
         self.refresh_namespaces().await?;
