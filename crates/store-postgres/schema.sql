@@ -40,6 +40,8 @@ TABLE attempt
     log_path text
     log_bytes bigint
     due_at bigint
+    namespace integer
+CREATE INDEX attempt_log_bytes ON public.attempt USING btree (namespace, log_bytes) WHERE (namespace IS NOT NULL)
 CREATE UNIQUE INDEX attempt_pkey ON public.attempt USING btree (job, attempt)
 
 TABLE audit
@@ -214,6 +216,7 @@ TABLE history PARTITION BY RANGE (finished_at)
     namespace integer
     requester integer
 CREATE INDEX history_early ON ONLY public.history USING btree (finished_at, id) WHERE early
+CREATE INDEX history_log_bytes ON ONLY public.history USING btree (namespace, log_bytes) WHERE ((namespace IS NOT NULL) AND (log_bytes IS NOT NULL))
 CREATE INDEX history_namespace ON ONLY public.history USING btree (namespace, id) WHERE (namespace IS NOT NULL)
 CREATE INDEX history_task ON ONLY public.history USING btree (task, id)
 CREATE INDEX history_tracing ON ONLY public.history USING btree (tracing_id, id) WHERE (tracing_id IS NOT NULL)

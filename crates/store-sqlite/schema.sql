@@ -38,9 +38,11 @@ CREATE TABLE attempt (
     started_at   INTEGER NOT NULL,
     finished_at  INTEGER NOT NULL,
     ending       INTEGER NOT NULL,
-    reason       TEXT, details TEXT, log_path TEXT, log_bytes INTEGER, due_at INTEGER,
+    reason       TEXT, details TEXT, log_path TEXT, log_bytes INTEGER, due_at INTEGER, namespace INTEGER,
     PRIMARY KEY (job, attempt)
 ) STRICT, WITHOUT ROWID;
+
+CREATE INDEX attempt_log_bytes ON attempt (namespace, log_bytes) WHERE namespace IS NOT NULL;
 
 CREATE TABLE audit (
     seq  INTEGER PRIMARY KEY,
@@ -242,6 +244,8 @@ CREATE INDEX history_early ON history (finished_at) WHERE early = 1;
 CREATE INDEX history_tracing ON history (tracing_id, id) WHERE tracing_id IS NOT NULL;
 
 CREATE INDEX history_namespace ON history (namespace, id) WHERE namespace IS NOT NULL;
+
+CREATE INDEX history_log_bytes ON history (namespace, log_bytes) WHERE namespace IS NOT NULL AND log_bytes IS NOT NULL;
 
 CREATE TABLE "idempotency" (
     namespace   INTEGER NOT NULL,

@@ -22,6 +22,9 @@ pub struct Quotas {
     /// Bytes of artifacts, those whose file has not arrived among them.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub artifact_bytes: Option<u64>,
+    /// Bytes of logs of all attempts that are kept, archived or not. What is printed beyond it is cut off.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub log_bytes: Option<u64>,
     /// How long finished jobs are kept, with their attempts, outputs and logs. The server's setting `retention` counts if it
     /// is shorter.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -53,6 +56,10 @@ pub struct QuotasEdit {
     #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "given")]
     #[schema(value_type = Option<u64>, maximum = 1_000_000_000_000_000_u64)]
     pub artifact_bytes: Option<Option<u64>>,
+    /// Bytes of logs of all attempts that are kept, archived or not. What is printed beyond it is cut off.
+    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "given")]
+    #[schema(value_type = Option<u64>, maximum = 1_000_000_000_000_000_u64)]
+    pub log_bytes: Option<Option<u64>>,
     /// How long finished jobs are kept: at least a minute, and no longer than the server's setting `retention`.
     #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "given")]
     #[schema(value_type = Option<String>)]
@@ -71,6 +78,9 @@ pub struct NamespaceUsage {
     pub schedules: u64,
     /// Bytes of artifacts, those whose file has not arrived among them.
     pub artifact_bytes: u64,
+    /// Bytes of logs of all attempts that are kept, archived or not. Not for the namespace default.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub log_bytes: Option<u64>,
 }
 
 /// Tells a field that is `null` from one that is left out.
@@ -82,14 +92,22 @@ impl Quotas {
     /// With the changes.
     #[must_use]
     pub fn with(self, edit: QuotasEdit) -> Self {
-        let QuotasEdit { stored_jobs, running_attempts, submissions_per_second, schedules, artifact_bytes, retention } =
-            edit;
+        let QuotasEdit {
+            stored_jobs,
+            running_attempts,
+            submissions_per_second,
+            schedules,
+            artifact_bytes,
+            log_bytes,
+            retention,
+        } = edit;
         Self {
             stored_jobs: stored_jobs.unwrap_or(self.stored_jobs),
             running_attempts: running_attempts.unwrap_or(self.running_attempts),
             submissions_per_second: submissions_per_second.unwrap_or(self.submissions_per_second),
             schedules: schedules.unwrap_or(self.schedules),
             artifact_bytes: artifact_bytes.unwrap_or(self.artifact_bytes),
+            log_bytes: log_bytes.unwrap_or(self.log_bytes),
             retention: retention.unwrap_or(self.retention),
         }
     }

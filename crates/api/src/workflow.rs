@@ -186,7 +186,7 @@ pub struct RunView {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(schema_with = schema::job_id)]
     pub job: Option<JobId>,
-    /// What it returns by its definition. That is not shown to whoever may not see inputs.
+    /// What it returns by its definition. That is not shown to whoever may not see outputs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(value_type = Value, required = false)]
     pub output: Option<serde_json::Value>,

@@ -168,11 +168,15 @@ impl App {
             return Ok(());
         }
         if offset != end {
+            // Of a log that was cut, nothing more is kept.
+            if self.log_was_cut(agent.job, agent.attempt).await? {
+                return Ok(());
+            }
             return Err(AppError::field("offset", format!("must be {end}, where the log ends")));
         }
         let marks = checked_marks(offset, bytes.len(), marks);
         let chunk = LogChunk { job: agent.job, attempt: agent.attempt, offset, bytes, marks };
-        Ok(self.0.store.append_logs(vec![chunk]).await?)
+        self.keep_logs(vec![chunk]).await
     }
 
     /// Records how the attempt ended. Returns when it is durable.

@@ -58,7 +58,7 @@ pub(crate) fn task<R: Permission>(by: &By<R>, mut task: TaskView) -> TaskView {
     task
 }
 
-/// The definitions of tasks, the conditions and the fixed values of a workflow are inputs.
+/// The definitions of tasks, the conditions and the fixed values of a workflow are inputs, those of its output among them.
 pub(crate) fn workflow<R: Permission>(by: &By<R>, mut workflow: WorkflowView) -> WorkflowView {
     if !by.may(Right::ViewInputs) {
         let spec = &mut workflow.spec;
@@ -72,6 +72,7 @@ pub(crate) fn workflow<R: Permission>(by: &By<R>, mut workflow: WorkflowView) ->
             node.input = None;
             node.condition = None;
         }
+        spec.output = None;
     }
     workflow
 }
@@ -79,6 +80,8 @@ pub(crate) fn workflow<R: Permission>(by: &By<R>, mut workflow: WorkflowView) ->
 pub(crate) fn run<R: Permission>(by: &By<R>, mut run: RunView) -> RunView {
     if !by.may(Right::ViewInputs) {
         run.input = None;
+    }
+    if !by.may(Right::ViewOutputs) {
         run.output = None;
     }
     run
@@ -117,4 +120,60 @@ pub(crate) fn artifact<R: Permission>(by: &By<R>, mut artifact: ArtifactView) ->
         artifact.path = None;
     }
     artifact
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use punctual_core::access::Rights;
+    use serde_json::json;
+
+    use super::*;
+    use crate::principal::Principal;
+    use crate::principal::permission::{ViewJobs, ViewTasks};
+
+    fn by<R: Permission>(further: &[Right]) -> By<R> {
+        let rights = Rights::of(&[Right::ViewJobs, Right::ViewTasks]).union(Rights::of(further));
+        Arc::new(Principal::made_up("key:test", rights)).permit().unwrap()
+    }
+
+    #[test]
+    fn the_input_and_the_output_of_a_run_take_a_right_each() {
+        let view = json!({
+            "id": "run_01m7et433kee4803yssgvaf2fh", "workflow": "w", "version": 1, "state": "succeeded",
+            "created": { "at": "2026-11-16T08:00:00Z", "who": "ada" }, "deadline": "2026-11-16T09:00:00Z",
+            "timed_out": false, "input": "given", "output": "returned", "nodes": []
+        });
+        let shown = |rights: &[Right]| {
+            let run = run(&by::<ViewJobs>(rights), serde_json::from_str(&view.to_string()).unwrap());
+            (run.input.is_some(), run.output.is_some())
+        };
+        assert_eq!(shown(&[]), (false, false));
+        assert_eq!(shown(&[Right::ViewInputs]), (true, false));
+        assert_eq!(shown(&[Right::ViewOutputs]), (false, true));
+        assert_eq!(shown(&[Right::ViewInputs, Right::ViewOutputs]), (true, true));
+    }
+
+    #[test]
+    fn a_workflow_shows_none_of_its_values_to_whoever_may_not_see_inputs() {
+        let call = json!({ "run": { "http": { "url": "https://example.com/s3cret" } } });
+        let values = json!({ "field": { "value": "s3cret" }, "other": { "from": "input.a", "default": "s3cret" } });
+        let handler = json!([{ "name": "h", "inline": call, "input": values }]);
+        let view = json!({
+            "name": "w", "version": 1, "created": { "at": "2026-11-16T08:00:00Z", "who": "ada" },
+            "spec": {
+                "nodes": [{
+                    "name": "a", "inline": call, "input": values, "if": { "path": "input.a", "eq": "s3cret" }
+                }],
+                "on_failure": handler, "on_success": handler, "on_end": handler, "output": values
+            }
+        });
+        let shown = |rights: &[Right]| {
+            let workflow = workflow(&by::<ViewTasks>(rights), serde_json::from_str(&view.to_string()).unwrap());
+            serde_json::to_string(&workflow).unwrap()
+        };
+        assert!(!shown(&[]).contains("s3cret"), "{}", shown(&[]));
+        assert_eq!(shown(&[Right::ViewInputs]).matches("s3cret").count(), 4 + 3 * 3 + 2);
+    }
 }

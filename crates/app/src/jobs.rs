@@ -63,6 +63,8 @@ impl App {
 
     /// Uncut: for views of this crate that show less. A job of another namespace is not there.
     pub(crate) async fn read_job(&self, namespace: NamespaceId, id: JobId) -> Result<Job> {
+        // Before its input is read, which takes the longer the larger it is: nobody is to learn by that what there is elsewhere.
+        self.check_job_in(namespace, id).await?;
         // First what runs, then the rows: a job that ends in between is seen as ended.
         let live = self.live(id).await?;
         let record = self.0.store.job(id).await?.filter(|record| namespace_of(record) == namespace);

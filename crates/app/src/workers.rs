@@ -8,7 +8,7 @@ use punctual_core::run::WORKFLOW;
 use punctual_core::shard::event::{StreamId, WorkerSpec};
 use punctual_core::{AttemptNo, JobId, ServerId, WorkerId};
 use punctual_engine::{Greeting, OutgoingReceiver, WorkerInfo, WorkerSession};
-use punctual_store::{LogChunk, SeenWorker, StoreError};
+use punctual_store::{LogChunk, SeenWorker};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -121,7 +121,7 @@ impl App {
         self.0.engine.alive(worker)
     }
 
-    /// Keeps what attempts printed, up to the limit for each. While the store is away it tries again for a while.
+    /// Keeps what attempts printed, up to the limit for each and the quotas of their namespaces. While the store is away it tries again for a while.
     pub async fn append_logs(&self, mut chunks: Vec<LogChunk>) -> Result<()> {
         let limit = self.0.settings.log_limit.get();
         chunks.retain(|chunk| chunk.offset < limit && !chunk.bytes.is_empty());
@@ -135,17 +135,26 @@ impl App {
         }
         let deadline = Instant::now() + LOGS_TRIED_FOR;
         loop {
-            match self.0.store.append_logs(chunks.clone()).await {
-                Err(error @ (StoreError::Unavailable(_) | StoreError::Faulty { .. }))
-                    if Instant::now() + LOGS_PAUSE < deadline =>
-                {
+            match self.keep_logs(chunks.clone()).await {
+                Err(error) if is_fault_of_store(error.kind) && Instant::now() + LOGS_PAUSE < deadline => {
                     tracing::debug!(%error, "pieces of logs were not kept; trying again");
                     tokio::time::sleep(LOGS_PAUSE).await;
                 }
-                kept => return Ok(kept?),
+                kept => return kept,
             }
         }
     }
+}
+
+fn is_fault_of_store(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::DatabaseUnavailable
+            | ErrorKind::DiskFull
+            | ErrorKind::DatabaseCorrupt
+            | ErrorKind::DatabaseFileReplaced
+            | ErrorKind::DatabaseReadOnly
+    )
 }
 
 fn check(hello: &WorkerHello) -> Result<()> {

@@ -12,8 +12,9 @@ use punctual_api::{
 };
 use punctual_app::permission::{EditArtifacts, EditSchedules, ManageNamespaces, SubmitJobs};
 use punctual_app::{App, AppError, Permission, Precondition, SocketUser, Transport};
-use punctual_core::{JobId, Span};
-use punctual_store::{Counted, QuotaUse};
+use punctual_core::{AttemptNo, JobId, Span};
+use punctual_store::{Counted, LogChunk, QuotaUse, Retention};
+use punctual_store_tests::fixture::{Owner, at, ended, text};
 
 use world::{RETENTION, World, by};
 
@@ -191,6 +192,87 @@ async fn artifacts_above_the_quota_are_refused_and_known_ones_are_not() {
     app.create_artifact(&of_b, artifact(5000, "cd"), "http://127.0.0.1:8020").await.unwrap();
 }
 
+/// As a worker's stream does.
+async fn print(app: &App, job: JobId, offset: u64, said: &str) {
+    let chunk = LogChunk { job, attempt: AttemptNo(1), offset, bytes: text(said), marks: text("") };
+    app.append_logs(vec![chunk]).await.unwrap();
+}
+
+fn printed(world: &World, job: JobId) -> String {
+    let piece = world.store.read_log_now(job, AttemptNo(1), 0, 1 << 20);
+    String::from_utf8(piece.bytes.to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn a_log_is_cut_where_its_namespace_has_no_room_and_says_why() {
+    let world = world_with(r#"{"log_bytes":100}"#).await;
+    let app = &world.app;
+    let [first, second] = submit(app, "team-a", 2).await.unwrap()[..] else { panic!("two were submitted") };
+    let line = "0123456789012345678901234567890123456789\n";
+    print(app, first, 0, line).await;
+    print(app, second, 0, line).await;
+    assert_eq!(printed(&world, first), line);
+    // 18 bytes are left, and a letter of two bytes begins with the last.
+    print(app, first, 41, "of this line 1234é there is a part").await;
+    let note = "[the log was cut off here: namespace team-a has 100 of 100 bytes of logs (quota log_bytes)]\n";
+    let cut = format!("{line}of this line 1234\n{note}");
+    assert_eq!(printed(&world, first), cut);
+    print(app, first, 76, "and nothing more").await;
+    assert_eq!(printed(&world, first), cut);
+    print(app, second, 41, "of another log").await;
+    assert_eq!(printed(&world, second), format!("{line}{note}"), "each says so");
+    let third = submit(app, "team-a", 1).await.unwrap()[0];
+    print(app, third, 0, "of a new log").await;
+    assert_eq!(printed(&world, third), note);
+    // A worker that connects to another server says everything again.
+    let other = world.another_server();
+    print(&other, first, 0, &format!("{line}of this line 1234é there is a part and nothing more")).await;
+    assert_eq!(printed(&world, first), cut);
+    for name in ["team-b", "default"] {
+        let free = submit(app, name, 1).await.unwrap()[0];
+        print(app, free, 0, &line.repeat(9)).await;
+        assert_eq!(printed(&world, free), line.repeat(9), "{name}");
+    }
+    let used = (41 + 17 + 1 + 41) + 3 * note.len() as u64;
+    assert_eq!(usage(app, "team-a").await.log_bytes, Some(used));
+    assert_eq!(usage(app, "default").await.log_bytes, None);
+    // With more room, new logs are kept, and one that was cut stays so.
+    edit(app, "team-a", r#"{"log_bytes":10000}"#).await.unwrap();
+    let fourth = submit(app, "team-a", 1).await.unwrap()[0];
+    print(app, fourth, 0, line).await;
+    assert_eq!(printed(&world, fourth), line);
+    print(app, first, 92, line).await;
+    assert_eq!(printed(&world, first), cut);
+}
+
+#[tokio::test]
+async fn bytes_of_logs_are_free_again_when_their_jobs_leave_history() {
+    let world = world_with(r#"{"log_bytes":5000}"#).await;
+    let app = &world.app;
+    let jobs = submit(app, "team-a", 20).await.unwrap();
+    print(app, jobs[0], 0, &"x".repeat(5000)).await;
+    print(app, jobs[1], 0, "of this nothing is kept").await;
+    assert!(printed(&world, jobs[1]).starts_with("[the log was cut off here"));
+    let mut owner = Owner::new(&world.store, 1).await;
+    for job in &jobs[..2] {
+        let key = punctual_core::JobKey { due_at: job.due_at(), id: *job };
+        owner.done(vec![ended(key, punctual_core::JobState::Deleted, at(5))]).await;
+    }
+    let namespace = world.app.namespace_of_log(jobs[2]).await.unwrap();
+    assert_eq!(world.store.prune_jobs_of(namespace, at(10), 10).await.unwrap(), 2);
+    // The count that is made when there is no room is not older than a moment.
+    let begun = std::time::Instant::now();
+    for job in &jobs[2..] {
+        print(app, *job, 0, "here").await;
+        if printed(&world, *job) == "here" {
+            return;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(10), "the bytes are not given back");
+        tokio::time::sleep(Duration::from_millis(60)).await;
+    }
+    panic!("the bytes are not given back");
+}
+
 #[tokio::test]
 async fn quotas_that_cannot_be_are_refused_by_their_names() {
     let world = world_with("{}").await;
@@ -210,6 +292,8 @@ async fn quotas_that_cannot_be_are_refused_by_their_names() {
     let several = edit(app, "team-a", r#"{"submissions_per_second":0,"retention":"1s"}"#).await.unwrap_err();
     assert_eq!(several.errors.len(), 2, "{several}");
     let of_default = edit(app, "default", r#"{"retention":"10m"}"#).await.unwrap_err();
+    assert!(of_default.detail.contains("namespace default"), "{of_default}");
+    let of_default = edit(app, "default", r#"{"log_bytes":1000}"#).await.unwrap_err();
     assert!(of_default.detail.contains("namespace default"), "{of_default}");
     edit(app, "default", r#"{"stored_jobs":1}"#).await.unwrap();
     submit(app, "default", 1).await.unwrap();

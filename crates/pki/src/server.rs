@@ -33,6 +33,7 @@ struct Current {
     config: Arc<ServerConfig>,
     cluster: ClusterName,
     shown: Credentials,
+    authorities: Vec<CertificateDer<'static>>,
 }
 
 impl ServerTls {
@@ -54,6 +55,12 @@ impl ServerTls {
     /// What browsers and commands see.
     pub fn shown(&self) -> Credentials {
         self.current.read().unwrap_or_else(PoisonError::into_inner).shown.clone()
+    }
+
+    /// What the server's own requests to the address that it advertises trust: whatever it may show there now.
+    pub fn own_certificates(&self) -> Vec<CertificateDer<'static>> {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        current.authorities.iter().chain(current.shown.chain()).cloned().collect()
     }
 
     /// The name of a client, from the certificate that the handshake verified. `None` if it presented none.
@@ -91,7 +98,7 @@ impl Current {
         // A resumed session would skip the check of the client's certificate, which may have expired or been replaced since.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
-        Ok(Self { config: Arc::new(config), cluster, shown })
+        Ok(Self { config: Arc::new(config), cluster, shown, authorities })
     }
 }
 

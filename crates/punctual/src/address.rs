@@ -8,6 +8,7 @@
 //! no shards until it answers there itself.
 
 use std::net::TcpListener;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -15,7 +16,7 @@ use punctual_app::App;
 use punctual_client::Client;
 use punctual_core::ServerId;
 use punctual_engine::Engine;
-use punctual_pki::{ClientTls, Trust};
+use punctual_pki::{CertificateDer, ClientTls, ServerTls, Trust};
 use punctual_server::Network;
 use punctual_store::Store;
 use tokio::sync::oneshot;
@@ -23,7 +24,6 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::exit::conflict;
-use crate::tls::ServerSide;
 
 /// A server answers in milliseconds. The rest is for a machine that is busy.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
@@ -40,9 +40,8 @@ pub(crate) async fn check(
     advertised: &str,
     store: &dyn Store,
     network: Network,
-    tls: Option<&ServerSide>,
 ) -> anyhow::Result<()> {
-    let client = client(advertised, tls)?;
+    let client = OwnAddress::new(advertised.to_owned(), network.tls.clone())?.client;
     let own = listener.try_clone().context("cannot prepare the socket")?;
     own.set_nonblocking(true).context("cannot prepare the socket")?;
     let own = tokio::net::TcpListener::from_std(own).context("cannot prepare the socket")?;
@@ -88,41 +87,70 @@ pub(crate) fn keep_checking(
     app: App,
     engine: Engine,
     advertised: String,
-    tls: Option<&ServerSide>,
+    tls: Option<Arc<ServerTls>>,
 ) -> anyhow::Result<JoinHandle<()>> {
-    let client = client(&advertised, tls)?;
+    let mut address = OwnAddress::new(advertised, tls)?;
     Ok(tokio::spawn(async move {
         loop {
             sleep(CHECK_EVERY).await;
             let is_taken = match app.same_address() {
                 None => false,
-                Some(_) => match timeout(ANSWER_LIMIT, client.who_answers()).await {
-                    Ok(Ok(Some(server))) => server != engine.server(),
+                Some(_) => match address.who_answers().await {
+                    Some(server) => server != engine.server(),
                     // Nobody can say yet.
-                    Ok(Ok(None) | Err(_)) | Err(_) => continue,
+                    None => continue,
                 },
             };
             match (engine.set_address_taken(is_taken), is_taken) {
                 (false, true) => tracing::error!(
-                    address = advertised,
+                    address = address.advertised,
                     "another server answers at this server's address; until that changes this server owns no shards"
                 ),
-                (true, false) => tracing::info!(address = advertised, "this server may own shards again"),
+                (true, false) => tracing::info!(address = address.advertised, "this server may own shards again"),
                 (false, false) | (true, true) => {}
             }
         }
     }))
 }
 
-/// Trusts what this server may show itself, beside the authorities of the system.
-fn client(address: &str, tls: Option<&ServerSide>) -> anyhow::Result<Client> {
-    let client = Client::new(address)?.with_repeat_budget(Duration::ZERO);
-    match tls {
-        Some(tls) if client.uses_tls() => {
-            let tls = ClientTls::new(&Trust::SystemAnd(tls.own_certificates()), None, &[b"http/1.1"]);
-            Ok(client.with_tls(tls.context("cannot use TLS")?.config().as_ref().clone())?)
+/// The address that a server advertises, and whom it trusts there: what it may show itself, beside the authorities of the system.
+struct OwnAddress {
+    advertised: String,
+    tls: Option<Arc<ServerTls>>,
+    client: Client,
+    /// Whom the client trusts.
+    trusted: Vec<CertificateDer<'static>>,
+}
+
+impl OwnAddress {
+    fn new(advertised: String, tls: Option<Arc<ServerTls>>) -> anyhow::Result<Self> {
+        let client = Client::new(&advertised)?.with_repeat_budget(Duration::ZERO);
+        let tls = tls.filter(|_| client.uses_tls());
+        let mut address = Self { advertised, tls, client, trusted: Vec::new() };
+        address.follow_authorities()?;
+        Ok(address)
+    }
+
+    /// The server that answers there now, if one does.
+    async fn who_answers(&mut self) -> Option<ServerId> {
+        if let Err(error) = self.follow_authorities() {
+            tracing::warn!(address = self.advertised, "{error:#}");
         }
-        _ => Ok(client),
+        timeout(ANSWER_LIMIT, self.client.who_answers()).await.ok()?.ok()?
+    }
+
+    /// Another server shows what it has from the authority of today, which may have been rotated since this one started.
+    fn follow_authorities(&mut self) -> anyhow::Result<()> {
+        let Some(tls) = &self.tls else { return Ok(()) };
+        let trusted = tls.own_certificates();
+        if trusted == self.trusted {
+            return Ok(());
+        }
+        let tls = ClientTls::new(&Trust::SystemAnd(trusted.clone()), None, &[b"http/1.1"]).context("cannot use TLS")?;
+        let client = Client::new(&self.advertised)?.with_repeat_budget(Duration::ZERO);
+        self.client = client.with_tls(tls.config().as_ref().clone())?;
+        self.trusted = trusted;
+        Ok(())
     }
 }
 
@@ -143,4 +171,60 @@ async fn who_answers(client: &Client, address: &str) -> Result<ServerId, String>
         sleep(ASK_EVERY).await;
     }
     Err(reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_core::Span;
+    use punctual_pki::{Authority, CertificateName, ClusterName, Credentials, LeafRequest, ServerTlsParts};
+
+    use super::*;
+    use crate::clock::now;
+
+    fn authority(generation: u32) -> Authority {
+        Authority::make(ClusterName::new("cluster").unwrap(), generation, now()).unwrap()
+    }
+
+    fn issued_by(authority: &Authority) -> Credentials {
+        let name = CertificateName::server(authority.cluster().clone(), "server").unwrap();
+        let hosts = vec!["127.0.0.1".to_owned()];
+        authority.issue_with_key(LeafRequest { name, hosts, lifetime: Span::from_secs(3600) }, now()).unwrap()
+    }
+
+    fn parts(issued_by_first: &Authority, trusted: &[&Authority]) -> ServerTlsParts {
+        ServerTlsParts {
+            cluster: issued_by_first.cluster().clone(),
+            issued: issued_by(issued_by_first),
+            from_files: None,
+            authorities: trusted.iter().map(|one| one.certificate().clone()).collect(),
+        }
+    }
+
+    /// Answers at a free port; its address.
+    async fn serve(server: ServerId, tls: ServerTls) -> String {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("https://{}", listener.local_addr().unwrap());
+        let network = Network { tls: Some(Arc::new(tls)), ..Network::default() };
+        let router = punctual_server::starting(server);
+        tokio::spawn(punctual_server::serve(router, listener, network, std::future::pending()));
+        address
+    }
+
+    #[tokio::test]
+    async fn another_server_is_known_by_an_authority_that_was_made_after_the_start() {
+        let (former, new) = (authority(1), authority(2));
+        let other = ServerId::new(now(), 7);
+        let advertised = serve(other, ServerTls::new(parts(&new, &[&former, &new])).unwrap()).await;
+        let tls = Arc::new(ServerTls::new(parts(&former, &[&former])).unwrap());
+        let mut address = OwnAddress::new(advertised, Some(Arc::clone(&tls))).unwrap();
+        assert_eq!(address.who_answers().await, None, "nothing is known of the new authority yet");
+        tls.replace(parts(&former, &[&former, &new])).unwrap();
+        assert_eq!(address.who_answers().await, Some(other));
+        // The former one is gone some day, and a server of another cluster is never believed.
+        tls.replace(parts(&new, &[&new])).unwrap();
+        assert_eq!(address.who_answers().await, Some(other));
+        let stranger = authority(3);
+        tls.replace(parts(&stranger, &[&stranger])).unwrap();
+        assert_eq!(address.who_answers().await, None);
+    }
 }

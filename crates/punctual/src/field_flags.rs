@@ -159,6 +159,7 @@ pub(crate) const OF_NAMESPACES: Flags = &[
     ("/quotas/submissions_per_second", "--quota submissions_per_second"),
     ("/quotas/schedules", "--quota schedules"),
     ("/quotas/artifact_bytes", "--quota artifact_bytes"),
+    ("/quotas/log_bytes", "--quota log_bytes"),
     ("/quotas/retention", "--quota retention"),
     ("If-Match", "--if-revision"),
 ];

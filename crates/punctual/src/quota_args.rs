@@ -16,23 +16,25 @@ impl FromStr for QuotaArg {
         let (name, value) = text.split_once('=').ok_or("write NAME=VALUE, such as stored_jobs=100000")?;
         let value = Some(value.trim()).filter(|value| !value.is_empty());
         let number = || value.map(|value| value.parse::<u64>()).transpose().map_err(|_| whole(name));
+        let size = || {
+            let size = value.map(|value| value.parse::<ByteSize>()).transpose();
+            size.map(|size| size.map(ByteSize::get)).map_err(|error| error.to_string())
+        };
         let mut edit = QuotasEdit::default();
         match name.trim() {
             "stored_jobs" => edit.stored_jobs = Some(number()?),
             "running_attempts" => edit.running_attempts = Some(number()?),
             "submissions_per_second" => edit.submissions_per_second = Some(number()?),
             "schedules" => edit.schedules = Some(number()?),
-            "artifact_bytes" => {
-                let size = value.map(|value| value.parse::<ByteSize>()).transpose();
-                edit.artifact_bytes = Some(size.map_err(|error| error.to_string())?.map(ByteSize::get));
-            }
+            "artifact_bytes" => edit.artifact_bytes = Some(size()?),
+            "log_bytes" => edit.log_bytes = Some(size()?),
             "retention" => {
                 edit.retention = Some(value.map(Span::parse).transpose().map_err(|error| error.to_string())?);
             }
             other => {
                 return Err(format!(
                     "there is no quota {other}; there are stored_jobs, running_attempts, submissions_per_second, \
-                     schedules, artifact_bytes and retention"
+                     schedules, artifact_bytes, log_bytes and retention"
                 ));
             }
         }
@@ -52,6 +54,7 @@ pub(crate) fn edit_of(quotas: &[QuotaArg]) -> QuotasEdit {
         submissions_per_second: one.submissions_per_second.or(all.submissions_per_second),
         schedules: one.schedules.or(all.schedules),
         artifact_bytes: one.artifact_bytes.or(all.artifact_bytes),
+        log_bytes: one.log_bytes.or(all.log_bytes),
         retention: one.retention.or(all.retention),
     })
 }
@@ -67,11 +70,19 @@ mod tests {
 
     #[test]
     fn a_quota_without_a_value_is_removed() {
-        let edit = read(&["stored_jobs=5", "schedules=", "artifact_bytes=2KiB", "retention=7d", "stored_jobs=6"]);
+        let edit = read(&[
+            "stored_jobs=5",
+            "schedules=",
+            "artifact_bytes=2KiB",
+            "log_bytes=1MiB",
+            "retention=7d",
+            "stored_jobs=6",
+        ]);
         let expected = QuotasEdit {
             stored_jobs: Some(Some(6)),
             schedules: Some(None),
             artifact_bytes: Some(Some(2048)),
+            log_bytes: Some(Some(1 << 20)),
             retention: Some(Some(Span::from_secs(7 * 86_400))),
             ..QuotasEdit::default()
         };
@@ -86,6 +97,7 @@ mod tests {
             ("stored_jobs=many", "whole number"),
             ("stored_jobs=-1", "whole number"),
             ("artifact_bytes=large", "a size looks like"),
+            ("log_bytes=large", "a size looks like"),
         ] {
             let error = read(&[text]).unwrap_err();
             assert!(error.contains(said), "{error}");

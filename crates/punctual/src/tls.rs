@@ -9,8 +9,8 @@ use punctual_app::{ClusterKeys, Entropy, KnownAuthorities, Throttle};
 use punctual_core::{ServerId, Span, Timestamp};
 use punctual_peers::PeerTls;
 use punctual_pki::{
-    CertificateDer, CertificateFiles, CertificateName, ClusterRoots, Credentials, LeafRequest, OwnCertificate,
-    PkiError, Reload, ServerTls, ServerTlsParts,
+    CertificateFiles, CertificateName, ClusterRoots, Credentials, LeafRequest, OwnCertificate, PkiError, Reload,
+    ServerTls, ServerTlsParts,
 };
 use punctual_store::Store;
 use tokio::task::JoinHandle;
@@ -110,13 +110,6 @@ impl ServerSide {
         };
         state.write_authorities();
         Ok(Some(Self { tls, peers, state }))
-    }
-
-    /// What this server's own requests to the address that it advertises trust: whatever it may show there.
-    pub(crate) fn own_certificates(&self) -> Vec<CertificateDer<'static>> {
-        let mut trusted = self.state.authorities.certificates();
-        trusted.extend(self.tls.shown().chain().iter().cloned());
-        trusted
     }
 
     /// Keeps the certificates fresh until the handle is aborted.

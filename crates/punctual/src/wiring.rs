@@ -106,7 +106,7 @@ pub(crate) async fn run_server(
         proxies: settings.proxies.clone(),
     };
     if settings.database != Database::Embedded {
-        address::check(&listener, server, &config.member.address, &*store, network.clone(), tls.as_ref()).await?;
+        address::check(&listener, server, &config.member.address, &*store, network.clone()).await?;
     }
     let advertised = config.member.address.clone();
     let token_file = access::keep_token(&settings.data_dir, keys.now().access_token());
@@ -161,7 +161,7 @@ pub(crate) async fn run_server(
     let duties = Runner::start(&engine, duties);
     let address_check = match settings.database {
         Database::Embedded => None,
-        _ => Some(address::keep_checking(app.clone(), engine.clone(), advertised, tls.as_ref())?),
+        _ => Some(address::keep_checking(app.clone(), engine.clone(), advertised, network.tls.clone())?),
     };
     let rest = if settings.roles.api { Rest::Served } else { Rest::ProbesOnly };
 

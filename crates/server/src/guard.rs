@@ -90,7 +90,7 @@ impl Guard {
             return Refused(error.hint("wait a moment, and send many jobs in one request")).into_response();
         };
         if lists::is_list(&request) {
-            answers::counted(lists::answer(request, next).await).await
+            answers::counted(lists::answer(&self.app, request, next).await).await
         } else if request.method().is_safe() {
             answers::counted(conditions::answer(request, next).await).await
         } else if audited.is_submission() {

@@ -3,9 +3,12 @@
 //! A list reads up to thousands of rows. Lists have threads of their own with a low priority, few run at a time, and the
 //! others wait in a line of limited length: however many clients ask for lists, starts and submissions get the processor
 //! first. On a machine that has nothing else to do a list takes as long as it would anywhere.
+//!
+//! Namespaces take turns: of each, no more lists stand in line for a turn than run at a time, and its others wait behind these.
+//! So a tenant that floods makes its own lists late.
 
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::extract::Request;
@@ -13,16 +16,21 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::Method;
 use punctual_api::ErrorKind;
-use punctual_app::AppError;
+use punctual_app::{App, AppError};
+use punctual_core::NamespaceId;
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+use crate::permit::Asker;
 use crate::problem::Refused;
 
-/// Those that wait for their turn. Each has taken its connection and nothing else.
+/// Those that wait for their turn if there is one namespace. Each has taken its connection and nothing else.
 const WAITING_MAX: usize = 256;
+/// Those of one namespace, if there are several, and those of all.
+const WAITING_OF_NAMESPACE_MAX: usize = 128;
+const WAITING_OF_ALL_MAX: usize = 1024;
 /// Whoever asked has gone by then, or asks again.
 const WITHIN: Duration = Duration::from_secs(10);
 /// The next list waits no longer for its turn to be free.
@@ -37,7 +45,7 @@ static LANE: LazyLock<Lane> = LazyLock::new(Lane::new);
 struct Lane {
     runtime: Runtime,
     turns: Semaphore,
-    waiting: AtomicUsize,
+    lines: Lines,
 }
 
 impl Lane {
@@ -58,7 +66,7 @@ impl Lane {
         Self {
             runtime: runtime.expect("threads for lists can be started"),
             turns: Semaphore::new(lists),
-            waiting: AtomicUsize::new(0),
+            lines: Lines::new(lists),
         }
     }
 }
@@ -81,8 +89,10 @@ pub(crate) fn is_list(request: &Request) -> bool {
                 | "jobs"
                 | "notifications"
                 | "overdue"
+                | "runs"
                 | "schedules"
                 | "tasks"
+                | "workflows"
         ),
         [Some("v1"), Some("audit"), Some("export"), None, ..] => true,
         [Some("v1"), Some(_), Some(_), Some(of_one), None] => {
@@ -93,14 +103,14 @@ pub(crate) fn is_list(request: &Request) -> bool {
 }
 
 /// Answers the request when it is its turn.
-pub(crate) async fn answer(request: Request, next: Next) -> Response {
+pub(crate) async fn answer(app: &App, request: Request, next: Next) -> Response {
     let lane = &*LANE;
-    let _waits = match Waiting::begin(&lane.waiting) {
-        Some(waits) => waits,
-        None => return busy(),
-    };
-    let Ok(Ok(turn)) = tokio::time::timeout(WITHIN, lane.turns.acquire()).await else { return busy() };
-    drop(_waits);
+    let asker = request.extensions().get::<Asker>();
+    let namespace = asker.map_or(NamespaceId::DEFAULT, |asker| asker.principal.namespace().id());
+    let max = if app.has_several_namespaces() { WAITING_OF_NAMESPACE_MAX } else { WAITING_MAX };
+    let Some(waits) = lane.lines.begin(namespace, max) else { return busy() };
+    let Ok(Some(turn)) = tokio::time::timeout(WITHIN, waits.turn(&lane.turns)).await else { return busy() };
+    drop(waits);
     let began = Instant::now();
     let list = lane.runtime.spawn(next.run(request));
     let abandoned = Abandoned(list.abort_handle());
@@ -109,7 +119,7 @@ pub(crate) async fn answer(request: Request, next: Next) -> Response {
         Refused(AppError::new(ErrorKind::Internal, "the request failed because of a defect")).into_response()
     });
     drop(abandoned);
-    if lane.waiting.load(Ordering::Relaxed) > 0 {
+    if lane.lines.are_waiting() {
         lane.runtime.spawn(rest(turn, began.elapsed().min(REST_MAX)));
     }
     response
@@ -127,19 +137,72 @@ fn busy() -> Response {
     Refused(error.hint("wait a moment, and follow changes with /v1/events instead of listing again")).into_response()
 }
 
-/// A place in the line.
-struct Waiting<'l>(&'l AtomicUsize);
+/// The lines of all namespaces whose lists wait.
+struct Lines {
+    lines: Mutex<HashMap<NamespaceId, Line>>,
+    heads: usize,
+}
 
-impl<'l> Waiting<'l> {
-    fn begin(waiting: &'l AtomicUsize) -> Option<Self> {
-        let place = Self(waiting);
-        (waiting.fetch_add(1, Ordering::Relaxed) < WAITING_MAX).then_some(place)
+struct Line {
+    waiting: usize,
+    /// Those at its head stand in line for a turn with those of others.
+    heads: Arc<Semaphore>,
+}
+
+impl Lines {
+    fn new(heads: usize) -> Self {
+        Self { lines: Mutex::default(), heads }
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<NamespaceId, Line>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place, unless `max` of the namespace wait already.
+    fn begin(&self, namespace: NamespaceId, max: usize) -> Option<Waiting<'_>> {
+        let mut lines = self.known();
+        // Few: lines in which nobody waits are not kept.
+        if lines.values().map(|line| line.waiting).sum::<usize>() >= WAITING_OF_ALL_MAX {
+            return None;
+        }
+        let new = || Line { waiting: 0, heads: Arc::new(Semaphore::new(self.heads)) };
+        let line = lines.entry(namespace).or_insert_with(new);
+        if line.waiting >= max {
+            return None;
+        }
+        line.waiting += 1;
+        Some(Waiting { lines: self, namespace, heads: Arc::clone(&line.heads) })
+    }
+
+    fn are_waiting(&self) -> bool {
+        !self.known().is_empty()
+    }
+}
+
+/// A place in the line of a namespace.
+struct Waiting<'l> {
+    lines: &'l Lines,
+    namespace: NamespaceId,
+    heads: Arc<Semaphore>,
+}
+
+impl Waiting<'_> {
+    /// Whoever has its turn leaves the head of its line.
+    async fn turn<'t>(&self, turns: &'t Semaphore) -> Option<SemaphorePermit<'t>> {
+        let _head = self.heads.acquire().await.ok()?;
+        turns.acquire().await.ok()
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        let mut lines = self.lines.known();
+        if let Some(line) = lines.get_mut(&self.namespace) {
+            line.waiting -= 1;
+            if line.waiting == 0 {
+                lines.remove(&self.namespace);
+            }
+        }
     }
 }
 
@@ -174,6 +237,8 @@ mod tests {
             "/v1/notifications/n/deliveries",
             "/v1/forecast",
             "/v1/overdue",
+            "/v1/runs?limit=1000",
+            "/v1/workflows",
             "/v1/audit",
             "/v1/audit/export?after_seq=7",
         ] {
@@ -185,6 +250,8 @@ mod tests {
             "/readyz",
             "/v1/jobs/job_1",
             "/v1/jobs/job_1/logs",
+            "/v1/runs/run_1",
+            "/v1/workflows/nightly",
             "/v1/jobs/job_1/events",
             "/v1/events",
             "/v1/stats",
@@ -197,13 +264,51 @@ mod tests {
         }
     }
 
+    const A: NamespaceId = NamespaceId(1);
+    const B: NamespaceId = NamespaceId(2);
+
     #[test]
-    fn the_line_has_a_limit_and_places_are_given_back() {
-        let waiting = AtomicUsize::new(0);
-        let line: Vec<_> = (0..WAITING_MAX).map(|_| Waiting::begin(&waiting).expect("there is room")).collect();
-        assert!(Waiting::begin(&waiting).is_none());
-        assert_eq!(waiting.load(Ordering::Relaxed), WAITING_MAX);
+    fn each_line_has_a_limit_and_places_are_given_back() {
+        let lines = Lines::new(1);
+        let line: Vec<_> = (0..WAITING_MAX).map(|_| lines.begin(A, WAITING_MAX).expect("there is room")).collect();
+        assert!(lines.begin(A, WAITING_MAX).is_none());
+        assert!(lines.begin(B, WAITING_MAX).is_some(), "the line of another namespace");
+        assert!(lines.are_waiting());
         drop(line);
-        assert!(Waiting::begin(&waiting).is_some());
+        assert!(!lines.are_waiting());
+        assert!(lines.begin(A, WAITING_MAX).is_some());
+        let every = |number| lines.begin(NamespaceId(number), WAITING_MAX);
+        let all: Vec<_> = (0..).map_while(every).collect();
+        assert_eq!(all.len(), WAITING_OF_ALL_MAX);
+    }
+
+    #[tokio::test]
+    async fn a_namespace_with_many_lists_leaves_every_other_turn_to_others() {
+        static TURNS: Semaphore = Semaphore::const_new(1);
+        static LINES: LazyLock<Lines> = LazyLock::new(|| Lines::new(1));
+        let order: Arc<Mutex<Vec<NamespaceId>>> = Arc::default();
+        let held = TURNS.acquire().await.expect("it is free");
+        let mut lists = Vec::new();
+        for namespace in [vec![A; 20], vec![B; 3]].concat() {
+            let order = Arc::clone(&order);
+            let waits = LINES.begin(namespace, WAITING_MAX).expect("there is room");
+            lists.push(tokio::spawn(async move {
+                let turn = waits.turn(&TURNS).await.expect("its turn comes");
+                drop(waits);
+                order.lock().expect("no panic").push(namespace);
+                tokio::task::yield_now().await;
+                drop(turn);
+            }));
+            // In this order.
+            tokio::task::yield_now().await;
+        }
+        drop(held);
+        for list in lists {
+            list.await.expect("no panic");
+        }
+        let order = order.lock().expect("no panic").clone();
+        assert_eq!(order.len(), 23);
+        let last_of_b = order.iter().rposition(|namespace| *namespace == B).expect("its lists were made");
+        assert!(last_of_b <= 7, "those of the flood wait: {order:?}");
     }
 }

@@ -326,7 +326,7 @@ async fn every_operation_is_closed_to_everybody_without_its_right() {
 }
 
 /// The namespace of this name, which is made if it is not there.
-async fn namespace_of(world: &World, name: &str) -> Namespace {
+pub(crate) async fn namespace_of(world: &World, name: &str) -> Namespace {
     let local = Transport { socket_user: SocketUser::Own, ..Transport::default() };
     let there = || world.app.authenticate(&local, None, Some(name)).map(|found| found.namespace().clone());
     if let Ok(found) = there() {
@@ -352,6 +352,7 @@ async fn what_reaches_beyond_the_sandbox_takes_a_right_of_its_own() {
     {
         let spec = json!({ "run": run });
         let schedule = json!({ "inline": spec, "daily": "09:00" });
+        let ask = json!({ "name": "ask", "gate": {} });
         for (method, path, body) in [
             ("PUT", "/v1/tasks/t", spec.clone()),
             ("POST", "/v1/tasks", json!({ "name": "t", "spec": spec })),
@@ -360,6 +361,8 @@ async fn what_reaches_beyond_the_sandbox_takes_a_right_of_its_own() {
             ("PUT", "/v1/schedules/s", schedule.clone()),
             ("POST", "/v1/schedules", schedule.clone()),
             ("POST", "/v1/schedules/bulk", json!({ "schedules": [schedule] })),
+            ("PUT", "/v1/workflows/w", json!({ "nodes": [{ "name": "n", "inline": spec }] })),
+            ("PUT", "/v1/workflows/w", json!({ "nodes": [ask], "on_end": [{ "name": "n", "inline": spec }] })),
         ] {
             let response = send(&router, request(&with_rights(developer), method, path, Some(body.clone()))).await;
             assert_eq!(code(response).await, "forbidden", "{method} {path} {right}");
@@ -393,7 +396,15 @@ async fn a_viewer_sees_no_inputs() {
     };
     let job: Value = serde_json::from_str(&text(&local(), "/v1/jobs").await).expect("JSON");
     let job = format!("/v1/jobs/{}", job["jobs"][0]["id"].as_str().expect("one job"));
-    for path in ["/v1/tasks/hook", "/v1/tasks", job.as_str()] {
+    let values = json!({ "field": { "value": "s3cret" } });
+    let nodes = json!([{ "name": "ask", "gate": {} }, { "name": "n", "needs": ["ask"], "inline": { "run": run }, "input": values }]);
+    let flow = json!({ "nodes": nodes, "output": values });
+    assert_eq!(send(&router, request(&local(), "PUT", "/v1/workflows/flow", Some(flow))).await.status(), 201);
+    let given = json!({ "input": "s3cret" });
+    let started = send(&router, request(&local(), "POST", "/v1/workflows/flow/runs", Some(given))).await;
+    assert_eq!(started.status(), 201);
+    let run = started.headers()[header::LOCATION].to_str().expect("ASCII").to_owned();
+    for path in ["/v1/tasks/hook", "/v1/tasks", job.as_str(), "/v1/workflows/flow", run.as_str()] {
         assert!(text(&local(), path).await.contains("s3cret"), "{path}");
         assert!(!text(&with_rights(Role::Viewer.rights()), path).await.contains("s3cret"), "{path}");
     }

@@ -1,10 +1,12 @@
-//! How much one credential may ask of a server, and one address without a credential that counts.
+//! How much one credential may ask of a server, all credentials of one namespace together, and one address without a credential
+//! that counts.
 //!
 //! All of it is decided before the body of a request is read. The server's own user and holders of the access token are not
 //! limited: they could stop the server anyway. What is refused is answered a little later, so that whoever repeats refused
 //! requests without pause gets few of them through a connection.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -16,8 +18,8 @@ use axum::response::{IntoResponse, Response};
 use http_body::{Frame, SizeHint};
 use punctual_api::ErrorKind;
 use punctual_app::rates::{Buckets, Rate, Source};
-use punctual_app::{App, AppError, Principal, PrincipalKind, Throttle, Transport};
-use punctual_core::Span;
+use punctual_app::{App, AppError, Namespace, Principal, PrincipalKind, Throttle, Transport};
+use punctual_core::{NamespaceId, Span};
 use tokio::sync::Semaphore;
 use tonic::Status;
 
@@ -30,6 +32,11 @@ use crate::streams;
 const BURST_SECONDS: i64 = 2;
 /// Requests and streams of a key or a user that are under way at a time. Others of the 4,096 places are left to others.
 const UNDER_WAY_MAX: usize = 512;
+/// Of all keys and users of one namespace, if there are several namespaces: whoever may make keys does not get more by making more
+/// of them. It leaves a quarter of the 1,024 places of those that follow changes or logs.
+const UNDER_WAY_OF_NAMESPACE_MAX: usize = 768;
+/// What they may send together, as a multiple of what one may.
+const NAMESPACE_FACTOR: i64 = 4;
 /// A worker has one stream of each kind; a few more while it connects again.
 const WORKER_STREAMS_MAX: usize = 16;
 /// Requests without a credential that counts, from one address. A program whose key expired asks a few times a second.
@@ -48,13 +55,35 @@ pub(crate) struct Rates {
     /// `None` for no limit.
     rate: Option<Rate>,
     requests: Mutex<Buckets<Arc<str>>>,
+    requests_of_namespaces: Mutex<Buckets<NamespaceId>>,
     failures: Mutex<Buckets<Source>>,
     joins: Mutex<Buckets<Source>>,
-    under_way: UnderWay,
+    under_way: Arc<Mutex<UnderWay>>,
 }
 
-/// By the name of the principal.
-type UnderWay = Arc<Mutex<HashMap<Arc<str>, usize>>>;
+#[derive(Debug, Default)]
+struct UnderWay {
+    /// By the name of the principal.
+    of_principals: HashMap<Arc<str>, usize>,
+    of_namespaces: HashMap<NamespaceId, usize>,
+}
+
+/// One more, unless there are `max` already.
+fn begin<K: Eq + Hash>(counts: &mut HashMap<K, usize>, key: K, max: usize) -> bool {
+    let count = counts.entry(key).or_default();
+    let has_room = *count < max;
+    *count += usize::from(has_room);
+    has_room
+}
+
+fn end<K: Eq + Hash>(counts: &mut HashMap<K, usize>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(key);
+        }
+    }
+}
 
 /// Where a request without a credential comes from.
 pub(crate) fn source(request: &Request) -> Source {
@@ -76,6 +105,7 @@ impl Rates {
         Self {
             rate,
             requests: Mutex::default(),
+            requests_of_namespaces: Mutex::default(),
             failures: Mutex::default(),
             joins: Mutex::default(),
             under_way: Arc::default(),
@@ -108,25 +138,34 @@ impl Rates {
             _ => return Ok(None),
         };
         let name: Arc<str> = principal.name().into();
-        if let (Some(rate), PrincipalKind::Key | PrincipalKind::Person) = (self.rate, principal.kind()) {
+        let is_worker = principal.kind() == PrincipalKind::Worker;
+        let namespace = Some(principal.namespace()).filter(|_| !is_worker && app.has_several_namespaces());
+        if let Some(rate) = self.rate.filter(|_| !is_worker) {
             let taken = locked(&self.requests).take(Arc::clone(&name), rate, app.now());
-            taken.map_err(|wait| {
-                let per_second = rate.burst / BURST_SECONDS;
-                refused(
-                    format!("{name} sends more than {per_second} requests a second, its limit (request_rate)"),
-                    wait,
-                )
-            })?;
+            taken.map_err(|wait| too_fast(&name, rate, wait))?;
+            if let Some(namespace) = namespace {
+                let rate = of_namespace(rate);
+                let taken = locked(&self.requests_of_namespaces).take(namespace.id(), rate, app.now());
+                taken.map_err(|wait| too_fast(&format!("namespace {}", namespace.name()), rate, wait))?;
+            }
         }
+        let full = |whose: &str, max: usize| {
+            let detail = format!("{whose} has {max} requests and streams under way, the most there may be");
+            refused(detail, Span::from_secs(1))
+        };
         let mut under_way = locked(&self.under_way);
-        let count = under_way.entry(Arc::clone(&name)).or_default();
-        if *count >= max {
-            let detail = format!("{name} has {max} requests and streams under way, the most there may be");
-            return Err(refused(detail, Span::from_secs(1)));
+        if !begin(&mut under_way.of_principals, Arc::clone(&name), max) {
+            return Err(full(&name, max));
         }
-        *count += 1;
+        if let Some(namespace) = namespace
+            && !begin(&mut under_way.of_namespaces, namespace.id(), UNDER_WAY_OF_NAMESPACE_MAX)
+        {
+            end(&mut under_way.of_principals, &name);
+            return Err(full(&format!("namespace {}", namespace.name()), UNDER_WAY_OF_NAMESPACE_MAX));
+        }
         drop(under_way);
-        Ok(Some(Admission { name, under_way: Arc::clone(&self.under_way) }))
+        let namespace = namespace.map(Namespace::id);
+        Ok(Some(Admission { name, namespace, under_way: Arc::clone(&self.under_way) }))
     }
 
     fn admit_join(&self, app: &App, source: &Source) -> Result<(), AppError> {
@@ -160,6 +199,16 @@ impl Rates {
             false => Refused(error).into_response(),
         }
     }
+}
+
+fn of_namespace(rate: Rate) -> Rate {
+    let every = Span::from_micros((rate.every.as_micros() / NAMESPACE_FACTOR).max(1));
+    Rate { burst: rate.burst * NAMESPACE_FACTOR, every }
+}
+
+fn too_fast(whose: &str, rate: Rate, wait: Span) -> AppError {
+    let per_second = rate.burst / BURST_SECONDS;
+    refused(format!("{whose} sends more than {per_second} requests a second, its limit (request_rate)"), wait)
 }
 
 /// Whether somebody was refused for want of a credential. A missing right is none: that credential counts.
@@ -199,17 +248,16 @@ async fn linger() {
 #[derive(Debug)]
 pub(crate) struct Admission {
     name: Arc<str>,
-    under_way: UnderWay,
+    namespace: Option<NamespaceId>,
+    under_way: Arc<Mutex<UnderWay>>,
 }
 
 impl Drop for Admission {
     fn drop(&mut self) {
         let mut under_way = locked(&self.under_way);
-        if let Some(count) = under_way.get_mut(&self.name) {
-            *count -= 1;
-            if *count == 0 {
-                under_way.remove(&self.name);
-            }
+        end(&mut under_way.of_principals, &self.name);
+        if let Some(namespace) = &self.namespace {
+            end(&mut under_way.of_namespaces, namespace);
         }
     }
 }
@@ -253,6 +301,7 @@ mod tests {
     use punctual_core::access::Rights;
 
     use super::*;
+    use crate::matrix::namespace_of;
     use crate::matrix::world::World;
 
     fn key(name: &str) -> Principal {
@@ -287,7 +336,51 @@ mod tests {
         held.pop();
         assert!(admit().is_ok(), "one has ended");
         drop(held);
-        assert!(locked(&rates.under_way).is_empty(), "nobody is remembered");
+        assert!(locked(&rates.under_way).of_principals.is_empty(), "nobody is remembered");
+    }
+
+    /// Keys of two namespaces, by the letters of the namespaces.
+    async fn tenants(world: &World) -> impl Fn(&str, usize) -> Principal {
+        let [a, b] = [namespace_of(world, "team-a").await, namespace_of(world, "team-b").await];
+        move |letter: &str, number: usize| {
+            let namespace = if letter == "a" { &a } else { &b };
+            Principal::made_up_in(namespace.clone(), &format!("key:team-{letter}/{number}"), Rights::all())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_namespace_has_so_many_requests_under_way_however_many_keys_it_makes() {
+        let world = World::new().await;
+        let app = world.app.clone();
+        let rates = Rates::new(0);
+        let key = tenants(&world).await;
+        let admit = |letter, number| rates.admit_principal(&app, &key(letter, number), "/v1/events");
+        let mut held: Vec<_> =
+            (0..UNDER_WAY_OF_NAMESPACE_MAX).map(|number| admit("a", number % 7).expect("there is room")).collect();
+        let refused = admit("a", 8).expect_err("a new key gets no place of its own");
+        assert!(refused.detail.contains("namespace team-a has 768 requests"), "{refused}");
+        assert!(admit("b", 0).is_ok(), "others have theirs");
+        held.pop();
+        assert!(admit("a", 8).is_ok(), "one has ended");
+        drop(held);
+        let under_way = locked(&rates.under_way);
+        assert!(under_way.of_principals.is_empty() && under_way.of_namespaces.is_empty(), "nobody is remembered");
+    }
+
+    #[tokio::test]
+    async fn the_keys_of_a_namespace_send_no_more_together_than_it_may() {
+        let world = World::new().await;
+        let app = world.app.clone();
+        let rates = Rates::new(10);
+        let key = tenants(&world).await;
+        // The clock of the world stands still.
+        let admit = |letter, number| rates.admit_principal(&app, &key(letter, number), "/v1/jobs");
+        let sent = (0..20).map(|number| (0..20).filter(|_| admit("a", number).is_ok()).count()).sum::<usize>();
+        assert!((80..=81).contains(&sent), "four times what one of them may: {sent}");
+        let refused = admit("a", 50).expect_err("the bucket of the namespace is empty");
+        assert!(refused.detail.contains("namespace team-a sends more than 40 requests a second"), "{refused}");
+        assert!(refused.retry_after.is_some_and(|wait| wait > Span::ZERO));
+        assert!(admit("b", 0).is_ok());
     }
 
     #[tokio::test]

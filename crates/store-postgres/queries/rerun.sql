@@ -18,10 +18,10 @@ WITH taken AS (
 ), kept AS (
     INSERT INTO attempt (
         job, worker, server, picked_up_at, started_at, finished_at, attempt, ending, reason, details, log_path, log_bytes,
-        due_at
+        due_at, namespace
     )
     SELECT taken.id, worker.id, server.id, picked_up_at, started_at, finished_at, attempt, ending, reason, details,
-           log_path, log_bytes, was_due_at
+           log_path, log_bytes, was_due_at, namespace
     FROM taken JOIN node AS worker ON worker.number = taken.worker JOIN node AS server ON server.number = taken.server
     WHERE attempt IS NOT NULL
 ), noted AS (

@@ -7,7 +7,7 @@ use punctual_core::{AttemptNo, JobId};
 use punctual_store::{Archived, Archiving, Assembly, EndedLog, KeptLog, LogArchive, Result, StoreError, WholeLog};
 use tokio_postgres::types::ToSql;
 
-use crate::codec::{self, Read, Uuid, attempt_number};
+use crate::codec::{self, Read, Uuid, attempt_number, namespace_or_none};
 use crate::{PostgresStore, sql};
 
 /// Pieces that are read at once: at most some megabytes.
@@ -63,8 +63,10 @@ impl LogArchive for PostgresStore {
         let bytes = logs.iter().map(|log| number(log.log.bytes)).collect::<Result<Vec<i64>>>()?;
         let replaces: Vec<Option<&str>> = logs.iter().map(|log| log.replaces.as_deref()).collect();
         let pieces = logs.iter().map(|log| number(log.pieces)).collect::<Result<Vec<i64>>>()?;
+        let namespaces: Vec<Option<i32>> = logs.iter().map(|log| namespace_or_none(log.namespace)).collect();
         let conn = self.shared.logs.conn().await?;
-        let rows = conn.query(sql!("archive_logs"), &[&jobs, &attempts, &paths, &bytes, &replaces, &pieces]).await?;
+        let params: [&(dyn ToSql + Sync); 7] = [&jobs, &attempts, &paths, &bytes, &replaces, &pieces, &namespaces];
+        let rows = conn.query(sql!("archive_logs"), &params).await?;
         let done = rows
             .iter()
             .map(|row| Ok((codec::job_id(row, 0)?, attempt_no(row, 1)?)))

@@ -170,6 +170,7 @@ async fn check_all(conn: &Conn, maintenance: &Conn, when: &str) {
         ("count_jobs_of_namespace", "job_namespace on job"),
         ("count_schedules", "schedule_name on schedule"),
         ("artifact_bytes", "artifact_content on artifact"),
+        ("log_bytes", "attempt_log_bytes"),
         ("spend", "submission_rate_pkey"),
         ("prunable_jobs_of_namespace", "namespace_id_idx on history_"),
         ("namespaces", "namespace_pkey on namespace"),

@@ -38,6 +38,8 @@ async fn used(conn: &Conn, namespace: NamespaceId, what: Counted, most: u64) -> 
         Counted::Jobs if namespace.is_default() => conn.query_opt(sql!("count_jobs_of_default"), &[&most]).await?,
         Counted::Jobs => conn.query_opt(sql!("count_jobs_of_namespace"), &[&number, &most]).await?,
         Counted::Schedules => conn.query_opt(sql!("count_schedules"), &[&number]).await?,
+        Counted::LogBytes if namespace.is_default() => return Ok(0),
+        Counted::LogBytes => conn.query_opt(sql!("log_bytes"), &[&number]).await?,
         Counted::ArtifactBytes => conn.query_opt(sql!("artifact_bytes"), &[&number]).await?,
     };
     let row = row.ok_or_else(|| Trouble::inconsistent("a row was expected"))?;

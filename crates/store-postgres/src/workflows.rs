@@ -120,6 +120,14 @@ impl Workflows for PostgresStore {
         Ok(row.as_ref().map(read_run).transpose()?)
     }
 
+    async fn run_in(&self, namespace: NamespaceId, id: RunId) -> Result<Option<RunRow>> {
+        self.open()?;
+        let conn = self.shared.people_reads.take().await?;
+        let row = conn.query_opt(sql!("run_of_namespace"), &[&Uuid::from(id), &namespace_number(namespace)]).await?;
+        conn.done();
+        Ok(row.as_ref().map(read_run).transpose()?)
+    }
+
     async fn list_runs(&self, filter: RunFilter) -> Result<Vec<RunRow>> {
         self.open()?;
         let RunFilter { namespace, workflow, before, limit } = filter;

@@ -3,7 +3,7 @@
 -- Index: the primary keys.
 -- Concurrency: only the writer runs it, under the shard's fence.
 INSERT INTO attempt (job, attempt, worker, server, picked_up_at, started_at, finished_at, ending, reason, details, log_path, log_bytes,
-    due_at)
+    due_at, namespace)
 SELECT id, attempt, worker, server, picked_up_at, started_at, finished_at, ending, reason, details, log_path, log_bytes,
-       due_at
+       due_at, namespace
 FROM history WHERE id = ?1 AND attempt IS NOT NULL

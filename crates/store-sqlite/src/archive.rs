@@ -105,7 +105,8 @@ fn archive(conn: &Connection, log: &Archiving) -> std::result::Result<Archived, 
         return Ok(Archived::Changed);
     }
     let record = params![job, attempt, log.log.path, end, log.replaces];
-    let recorded = conn.prepare_cached(sql!("archive_log_of_attempt"))?.execute(record)? == 1
+    let of_attempt = params![job, attempt, log.log.path, end, log.replaces, log.namespace.or_none()];
+    let recorded = conn.prepare_cached(sql!("archive_log_of_attempt"))?.execute(of_attempt)? == 1
         || conn.prepare_cached(sql!("archive_log_of_job"))?.execute(record)? == 1;
     if !recorded {
         return Ok(Archived::Changed);

@@ -34,6 +34,10 @@ fn used(conn: &Connection, namespace: NamespaceId, what: Counted, most: u64) -> 
         (Counted::Schedules, _) => {
             conn.prepare_cached(sql!("count_schedules"))?.query_row([namespace.0], |row| row.get(0))?
         }
+        (Counted::LogBytes, Some(number)) => {
+            conn.prepare_cached(sql!("log_bytes"))?.query_row([number], |row| row.get(0))?
+        }
+        (Counted::LogBytes, None) => 0,
         (Counted::ArtifactBytes, _) => return artifacts::bytes_of(conn, namespace),
     };
     Ok(count.unsigned_abs())

@@ -66,6 +66,14 @@ impl Workflows for SqliteStore {
         self.shared.people_reads.read(move |conn| one(conn, id)).await
     }
 
+    async fn run_in(&self, namespace: NamespaceId, id: RunId) -> Result<Option<RunRow>> {
+        let find = move |conn: &Connection| {
+            let mut statement = conn.prepare_cached(sql!("run_of_namespace"))?;
+            Ok(statement.query_row(params![id.to_bytes(), namespace.0], read_run).optional()?)
+        };
+        self.shared.people_reads.read(find).await
+    }
+
     async fn list_runs(&self, filter: RunFilter) -> Result<Vec<RunRow>> {
         let RunFilter { namespace, workflow, before, limit } = filter;
         let before = before.map_or(AFTER_ALL_IDS, RunId::to_bytes);

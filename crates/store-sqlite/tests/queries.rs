@@ -8,13 +8,14 @@ use rusqlite::Connection;
 /// The few rows of `shard`, `member` and `duty` are read through, and so are those artifacts that are pending and
 /// the objects that are to be deleted, calendars, rules, namespaces, authorities, keys, people, sessions and those backfills that are running. One reads
 /// through the names of schedules, where that is the quickest way, and one through an index up to its limit. What is counted up to a
-/// limit is a subquery, which is read through.
-const SCANS: [&str; 39] = [
+/// limit is a subquery, which is read through, and so are the jobs that have pieces of logs, once they were found one by one.
+const SCANS: [&str; 40] = [
     "running_servers",
     "running_places",
     "drop_running_places",
     "count_jobs_of_default",
     "count_jobs_of_namespace",
+    "log_bytes",
     "cluster_secret_servers",
     "namespaces",
     "count_namespaces",
@@ -116,6 +117,8 @@ fn queries_that_need_a_partial_index_use_it() {
         ("list_finished_of_namespace", "history_namespace (namespace=? AND id>? AND id<?)"),
         ("namespace_contents", "job_namespace (namespace=?)"),
         ("namespace_contents", "artifact_namespace (namespace=?)"),
+        ("log_bytes", "COVERING INDEX history_log_bytes (namespace=?"),
+        ("log_bytes", "COVERING INDEX attempt_log_bytes (namespace=?"),
         ("list_artifacts", "artifact_namespace (namespace=? AND id<?)"),
         ("task_by_digest", "task_digest (namespace=? AND digest=?)"),
         ("ailing_of_namespace", "ailing_namespace (namespace=?)"),

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use punctual_core::attempt::ArchivedLog;
-use punctual_core::{AttemptNo, JobId};
+use punctual_core::{AttemptNo, JobId, NamespaceId};
 use punctual_store::{Archived, Archiving, LogChunk, Store};
 
 const LOOKS: u32 = 200;
@@ -41,7 +41,8 @@ pub async fn measure(store: &dyn Store, jobs: &[JobId]) {
     for job in jobs {
         let whole = store.assemble_log(*job, AttemptNo(1), Bytes::new(), 1 << 20).await.expect("it is read");
         let log = ArchivedLog { path: format!("logs/2026-12-24/{job}/1-0123456789ab.log"), bytes: 1024 };
-        archiving.push(Archiving { job: *job, attempt: AttemptNo(1), log, replaces: None, pieces: whole.pieces });
+        let (namespace, attempt) = (NamespaceId::DEFAULT, AttemptNo(1));
+        archiving.push(Archiving { job: *job, namespace, attempt, log, replaces: None, pieces: whole.pieces });
     }
     row("a log, read", begun.elapsed() / count);
     let begun = Instant::now();

@@ -7,7 +7,7 @@
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use punctual_core::attempt::ArchivedLog;
-use punctual_core::{AttemptNo, JobId, Timestamp};
+use punctual_core::{AttemptNo, JobId, NamespaceId, Timestamp};
 
 use crate::Result;
 
@@ -38,6 +38,8 @@ pub struct WholeLog {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Archiving {
     pub job: JobId,
+    /// Of the job: so that the bytes of the log count there.
+    pub namespace: NamespaceId,
     pub attempt: AttemptNo,
     pub log: ArchivedLog,
     /// What history has for it so far.

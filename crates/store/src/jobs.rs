@@ -315,6 +315,10 @@ pub trait JobReads: Send + Sync + 'static {
     /// Details of an attempt that cannot be read are left out; the rest still tells something.
     async fn job(&self, id: JobId) -> Result<Option<JobRecord>>;
 
+    /// The namespace of a job that waits, runs or is history. It takes as long for a job that is there as for one that is not,
+    /// whatever its input is.
+    async fn namespace_of_job(&self, id: JobId) -> Result<Option<NamespaceId>>;
+
     /// How often the job was made eligible again, the first time first.
     async fn reruns(&self, id: JobId) -> Result<Vec<RerunRecord>>;
 

@@ -15,6 +15,8 @@ pub enum Counted {
     Schedules,
     /// The declared bytes of artifacts that were not refused.
     ArtifactBytes,
+    /// Bytes of logs, archived or not. Not for the default namespace, whose jobs are in no index: there it is zero.
+    LogBytes,
 }
 
 /// A namespace may be ahead of its rate by the submissions of so long: short bursts pass.

@@ -118,6 +118,9 @@ pub trait Workflows: Send + Sync + 'static {
 
     async fn run(&self, id: RunId) -> Result<Option<RunRow>>;
 
+    /// The run, if it is of this namespace. One of another namespace takes as long as one that is not there, however large it is.
+    async fn run_in(&self, namespace: NamespaceId, id: RunId) -> Result<Option<RunRow>>;
+
     /// The latest first.
     async fn list_runs(&self, filter: RunFilter) -> Result<Vec<RunRow>>;
 

@@ -81,6 +81,11 @@ impl App {
         Ok(self.0.namespaces.is_single())
     }
 
+    /// Whether there is a namespace beside the default one, as far as this server knows.
+    pub fn has_several_namespaces(&self) -> bool {
+        self.0.namespaces.has_several()
+    }
+
     /// Those in which the principal has a right, in order of name.
     pub async fn list_namespaces(&self, principal: &Principal) -> Result<NamespaceList> {
         self.refresh_namespaces().await?;
@@ -199,14 +204,18 @@ impl App {
     /// Refuses what is asked about a job of another namespace as if the job were not there. Nothing is read as long as there is
     /// one namespace: what every request of a single tenant passes must cost nothing.
     pub(crate) async fn check_job<R: Permission>(&self, by: &By<R>, id: JobId) -> Result<()> {
-        if by.namespace().is_default() && self.has_one_namespace().await? {
+        self.check_job_in(by.namespace(), id).await
+    }
+
+    pub(crate) async fn check_job_in(&self, own: NamespaceId, id: JobId) -> Result<()> {
+        if own.is_default() && self.has_one_namespace().await? {
             return Ok(());
         }
-        if self.0.own_jobs.has(by.namespace(), id) {
+        if self.0.own_jobs.has(own, id) {
             return Ok(());
         }
         match self.namespace_of_job(id).await? {
-            Some(namespace) if namespace == by.namespace() => {
+            Some(namespace) if namespace == own => {
                 self.0.own_jobs.remember(namespace, id);
                 Ok(())
             }
@@ -214,12 +223,12 @@ impl App {
         }
     }
 
-    /// `None` if there is no such job. One read, whether it is there or not.
+    /// `None` if there is no such job. One read of a few bytes, whether it is there or not.
     pub(crate) async fn namespace_of_job(&self, id: JobId) -> Result<Option<NamespaceId>> {
         if id.shard().0 >= self.0.store.shard_count() {
             return Ok(None);
         }
-        Ok(self.0.store.job(id).await?.as_ref().map(jobs::namespace_of))
+        Ok(self.0.store.namespace_of_job(id).await?)
     }
 }
 

@@ -144,6 +144,10 @@ impl NamespaceTable {
         let known = self.known();
         known.revision.is_some() && known.rows.keys().all(NamespaceId::is_default)
     }
+
+    pub(super) fn has_several(&self) -> bool {
+        self.known().rows.keys().any(|id| !id.is_default())
+    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! Quotas: how much one namespace may have and use.
 //!
-//! What is limited is worked out from rows, by whoever asks and when it is asked for; see `jobs` for how exact that is while
+//! What is limited is worked out from rows, by whoever asks and when it is asked for; see `stored` for how exact that is while
 //! several servers accept jobs. A lower quota than what is there refuses only what is new. While no namespace has a quota,
 //! requests read one atomic.
 
-mod jobs;
+mod logs;
 mod rate;
+mod stored;
 mod table;
 
 use std::sync::Arc;
@@ -16,7 +17,8 @@ use punctual_core::{Span, Timestamp};
 use punctual_store::Counted;
 use tokio::sync::OwnedMutexGuard;
 
-pub(crate) use jobs::Admitted;
+pub(crate) use logs::LogExtents;
+pub(crate) use stored::Admitted;
 pub(crate) use table::{Limited, QuotaTable};
 
 use crate::{App, AppError, Faults, Result};
@@ -125,7 +127,12 @@ impl App {
             Some(_) => Some(store.running_attempts(namespace).await?),
             None => None,
         };
+        let log_bytes = match namespace.is_default() {
+            true => None,
+            false => Some(store.used(namespace, Counted::LogBytes, u64::MAX).await?),
+        };
         Ok(NamespaceUsage {
+            log_bytes,
             running_attempts,
             stored_jobs: store.used(namespace, Counted::Jobs, quota.unwrap_or(0).max(COUNTED_MAX)).await?,
             schedules: store.used(namespace, Counted::Schedules, u64::MAX).await?,
@@ -173,13 +180,25 @@ impl App {
             }
             Some(_) | None => Ok(()),
         };
-        let QuotasEdit { stored_jobs, running_attempts, submissions_per_second, schedules, artifact_bytes, retention } =
-            *edit;
+        let QuotasEdit {
+            stored_jobs,
+            running_attempts,
+            submissions_per_second,
+            schedules,
+            artifact_bytes,
+            log_bytes,
+            retention,
+        } = *edit;
         faults.check(at_most("stored_jobs", stored_jobs, 0, QUOTA_MAX));
         faults.check(at_most("running_attempts", running_attempts, 0, QUOTA_MAX));
         faults.check(at_most("submissions_per_second", submissions_per_second, 1, RATE_MAX));
         faults.check(at_most("schedules", schedules, 0, QUOTA_MAX));
         faults.check(at_most("artifact_bytes", artifact_bytes, 0, QUOTA_MAX));
+        faults.check(at_most("log_bytes", log_bytes, 0, QUOTA_MAX));
+        if is_default && log_bytes.flatten().is_some() {
+            let error = AppError::field("/quotas/log_bytes", "cannot be given for the namespace default");
+            faults.check(Err(error.hint("its logs are bounded by the server's settings `log_limit` and `retention`")));
+        }
         if let Some(retention) = retention.flatten() {
             let most = self.0.settings.retention;
             let wrong = |detail: String| Err(AppError::out_of_range("/quotas/retention", detail));

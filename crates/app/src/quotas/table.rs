@@ -1,14 +1,15 @@
 //! The quotas of all namespaces in memory, as of the last look at the namespaces.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use punctual_api::Quotas;
 use punctual_core::namespace::NamespaceId;
+use punctual_store::Counted;
 
-use super::jobs::JobTally;
 use super::rate::RateTally;
+use super::stored::StoredTally;
 
 /// A namespace with quotas.
 pub(crate) struct Limited {
@@ -18,12 +19,23 @@ pub(crate) struct Limited {
 }
 
 /// What this server knows of the use of a namespace. It stays when quotas are changed.
-#[derive(Default)]
 pub(super) struct Tally {
-    pub(super) jobs: JobTally,
+    pub(super) jobs: StoredTally,
+    pub(super) log_bytes: Arc<StoredTally>,
     pub(super) rate: RateTally,
     /// Whose turn it is to create schedules.
     pub(super) schedules: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self {
+            jobs: StoredTally::new(Counted::Jobs),
+            log_bytes: Arc::new(StoredTally::new(Counted::LogBytes)),
+            rate: RateTally::default(),
+            schedules: Arc::default(),
+        }
+    }
 }
 
 const UNKNOWN: u8 = 0;
@@ -34,6 +46,8 @@ const SOME: u8 = 2;
 pub(crate) struct QuotaTable {
     /// Whether any namespace has quotas: all that a request reads if none has.
     known: AtomicU8,
+    /// Whether any of them limits its logs: all that a piece of a log reads if none does.
+    limits_logs: AtomicBool,
     limited: RwLock<HashMap<NamespaceId, Arc<Limited>>>,
 }
 
@@ -41,6 +55,10 @@ impl QuotaTable {
     /// Whether the namespaces were read since the start.
     pub(super) fn is_known(&self) -> bool {
         self.known.load(Ordering::Acquire) != UNKNOWN
+    }
+
+    pub(super) fn limits_logs(&self) -> bool {
+        self.limits_logs.load(Ordering::Acquire)
     }
 
     pub(super) fn of(&self, namespace: NamespaceId) -> Option<Arc<Limited>> {
@@ -66,6 +84,7 @@ impl QuotaTable {
             })
             .collect();
         let known = if new.is_empty() { NONE } else { SOME };
+        self.limits_logs.store(new.values().any(|one| one.quotas.log_bytes.is_some()), Ordering::Release);
         *limited = new;
         self.known.store(known, Ordering::Release);
     }

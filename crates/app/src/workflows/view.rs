@@ -42,7 +42,7 @@ impl App {
     }
 
     pub(super) async fn read_run(&self, namespace: NamespaceId, id: RunId) -> Result<RunRow> {
-        let row = self.0.store.run(id).await?.filter(|row| row.namespace == namespace);
+        let row = self.0.store.run_in(namespace, id).await?;
         row.ok_or_else(|| AppError::new(ErrorKind::RunNotFound, format!("there is no run {id}")))
     }
 }

@@ -160,7 +160,8 @@ impl LogArchive {
                 ArchivedLog { path: key.as_str().to_owned(), bytes: whole.bytes.len() as u64 }
             }
         };
-        Ok(Archiving { job, attempt, log, replaces, pieces: whole.pieces })
+        let namespace = self.app.namespace_of_log(job).await?;
+        Ok(Archiving { job, namespace, attempt, log, replaces, pieces: whole.pieces })
     }
 
     fn logs_at_once(&self) -> usize {

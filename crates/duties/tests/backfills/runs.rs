@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use punctual_api::{
     AbortRequest, BackfillQuery, BackfillRequest, BackfillRunQuery, BackfillStanding, BackfillView, ErrorKind, JobList,
-    JobSummary, ListQuery, NoteRequest, OccurrenceQuery, OlderTimes,
+    JobRequest, JobSummary, ListQuery, NamespaceEdit, NoteRequest, OccurrenceQuery, OlderTimes,
 };
+use punctual_app::permission::{ManageNamespaces, SubmitJobs};
 use punctual_app::{App, Backfilling, Precondition, Transport};
 use punctual_core::{BackfillId, JobId, Span};
 
@@ -107,6 +108,33 @@ async fn what_cannot_be_backfilled_is_refused_with_a_way_out() {
     assert_eq!(abort.kind, ErrorKind::BackfillNotFound);
     assert_eq!(world.owner.backfill(&by(&world.owner), none).await.unwrap_err().kind, ErrorKind::BackfillNotFound);
     assert_eq!(all_jobs(&world.owner).await.jobs.len(), 0);
+}
+
+#[tokio::test]
+async fn a_backfill_waits_while_its_namespace_stores_as_many_jobs_as_it_may() {
+    let world = Driven::new().await;
+    hourly(&world).await;
+    let app = &world.owner;
+    let quotas = serde_json::from_str(r#"{"stored_jobs":3}"#).unwrap();
+    let edit = NamespaceEdit { quotas, ..NamespaceEdit::default() };
+    app.edit_namespace(&by::<ManageNamespaces>(app), "default", edit, Precondition::None).await.unwrap();
+    let night = r#"{"from":"2026-11-16","to":"2026-11-16T08:00:00Z","overlap":"allow","max_active":8}"#;
+    let started = start(app, "hourly", night).await;
+    let full = "namespace default stores 3 of 3 jobs (quota stored_jobs)";
+    let now = || async { app.backfill(&by(app), started.id).await.unwrap() };
+    eventually("it says what it waits for", || async { now().await.note.is_some_and(|note| note.contains(full)) })
+        .await;
+    let waiting = now().await;
+    assert_eq!((waiting.state, waiting.made, waiting.remaining), (BackfillStanding::Running, 3, 5), "{waiting:?}");
+    // Somebody who asks for a job is refused meanwhile.
+    let job: JobRequest = serde_json::from_str(r#"{"task":"t"}"#).unwrap();
+    let refused = app.submit(&by::<SubmitJobs>(app), job, None, None).await.unwrap_err();
+    assert_eq!((refused.kind, refused.detail.as_str()), (ErrorKind::QuotaExceeded, full));
+    let worker = Worker::start(app, A_MOMENT).await;
+    let done = ended(app, started.id).await;
+    assert_eq!((done.state, done.made, done.succeeded, done.remaining), (BackfillStanding::Done, 8, 8, 0));
+    assert_eq!(done.note, None, "it does not wait any more");
+    assert!(worker.seen(|seen| seen.most) <= 3, "never more than the quota");
 }
 
 #[tokio::test]

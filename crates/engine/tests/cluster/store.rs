@@ -176,6 +176,7 @@ under_weather! {
         start_run(row: RunRow) -> RunChange;
         change_run(id: RunId, event: RunEvent, now: Timestamp) -> Option<RunChange>;
         run(id: RunId) -> Option<RunRow>;
+        run_in(namespace: NamespaceId, id: RunId) -> Option<RunRow>;
         list_runs(filter: RunFilter) -> Vec<RunRow>;
         due_runs(now: Timestamp, limit: usize) -> Vec<RunId>;
         node_of_job(job: JobId) -> Option<NodeRef>;
@@ -254,6 +255,7 @@ under_weather! {
     }
     JobReads {
         job(id: JobId) -> Option<JobRecord>;
+        namespace_of_job(id: JobId) -> Option<NamespaceId>;
         reruns(id: JobId) -> Vec<RerunRecord>;
         late_outcomes(id: JobId, limit: usize) -> Vec<LateOutcome>;
         hot_jobs(keys: Vec<JobKey>) -> Vec<HotJob>;

@@ -49,7 +49,7 @@ pub(crate) struct CreateArgs {
     /// A description for people
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// How much it may have or use: stored_jobs, running_attempts, submissions_per_second, schedules, artifact_bytes, retention
+    /// How much it may have or use: stored_jobs, running_attempts, submissions_per_second, schedules, artifact_bytes, log_bytes, retention
     #[arg(long, value_name = "NAME=VALUE")]
     quota: Vec<QuotaArg>,
 }
@@ -66,7 +66,7 @@ pub(crate) struct EditArgs {
     /// A description for people; empty for none
     #[arg(long, value_name = "TEXT", required_unless_present = "quota")]
     description: Option<String>,
-    /// How much it may have or use: stored_jobs, running_attempts, submissions_per_second, schedules, artifact_bytes, retention; without a
+    /// How much it may have or use: stored_jobs, running_attempts, submissions_per_second, schedules, artifact_bytes, log_bytes, retention; without a
     /// value, the quota is removed
     #[arg(long, value_name = "NAME=VALUE")]
     quota: Vec<QuotaArg>,

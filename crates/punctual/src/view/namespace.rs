@@ -31,8 +31,15 @@ pub(crate) fn namespace(namespace: &NamespaceView, out: &Output) -> anyhow::Resu
 
 /// What it uses, beside what it may.
 fn quotas(namespace: &NamespaceView, out: &Output) -> anyhow::Result<()> {
-    let Quotas { stored_jobs, running_attempts, submissions_per_second, schedules, artifact_bytes, retention } =
-        namespace.quotas;
+    let Quotas {
+        stored_jobs,
+        running_attempts,
+        submissions_per_second,
+        schedules,
+        artifact_bytes,
+        log_bytes,
+        retention,
+    } = namespace.quotas;
     let usage = namespace.usage.unwrap_or_default();
     let count = |figure: u64| figure.to_string();
     let bytes = |figure: u64| ByteSize::bytes(figure).to_string();
@@ -42,6 +49,7 @@ fn quotas(namespace: &NamespaceView, out: &Output) -> anyhow::Result<()> {
         ("submissions_per_second", None, submissions_per_second.map(count)),
         ("schedules", Some(count(usage.schedules)), schedules.map(count)),
         ("artifact_bytes", Some(bytes(usage.artifact_bytes)), artifact_bytes.map(bytes)),
+        ("log_bytes", usage.log_bytes.map(bytes), log_bytes.map(bytes)),
         ("retention", None, retention.map(|retention| retention.to_string())),
     ];
     let has_usage = namespace.usage.is_some();

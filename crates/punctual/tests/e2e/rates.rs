@@ -91,3 +91,67 @@ async fn a_flood_of_one_key_leaves_the_latency_of_another() {
     }
     panic!("the other key waits too long: {ratios:?}");
 }
+
+/// A key of the administrator of a new namespace.
+async fn tenant(api: &Checked, name: &str) -> String {
+    api.post("/v1/namespaces", json!({ "name": name })).await.expect(201);
+    let made = json!({ "name": "admin", "role": "admin", "namespace": name });
+    api.post("/v1/keys", made).await.expect(201).str("/secret").to_owned()
+}
+
+/// How long a list took that was made.
+async fn listed(http: &reqwest::Client, url: &str, key: &str) -> Option<Duration> {
+    let begun = Instant::now();
+    let answer = http.get(format!("{url}/v1/jobs?limit=300")).bearer_auth(key).send().await.expect("an answer");
+    let status = answer.status().as_u16();
+    answer.bytes().await.expect("all of it");
+    assert!([200, 429].contains(&status), "{status}");
+    (status == 200).then(|| begun.elapsed())
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_lists_of_one_tenant_makes_its_own_late_and_not_those_of_another() {
+    const CLIENTS: usize = 24;
+    let home = Home::new();
+    let server = home.server();
+    let api = Checked::new(&server).await;
+    let (greedy, calm) = (tenant(&api, "greedy").await, tenant(&api, "calm").await);
+    let jobs: Vec<_> =
+        (0..300).map(|_| json!({ "inline": { "run": { "probe": {} } }, "run_at": "2199-01-01T00:00:00Z" })).collect();
+    let http = plain_http();
+    for key in [&greedy, &calm] {
+        let body = json!({ "jobs": jobs }).to_string();
+        let bulk = http.post(format!("{}/v1/jobs/bulk", server.url)).bearer_auth(key).body(body);
+        let answer = bulk.header("content-type", "application/json").send().await.expect("an answer");
+        assert_eq!(answer.status().as_u16(), 201);
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let flood: Vec<_> = (0..CLIENTS)
+        .map(|_| {
+            let (http, url, key, stop) = (plain_http(), server.url.clone(), greedy.clone(), Arc::clone(&stop));
+            tokio::spawn(async move {
+                let mut times = Vec::new();
+                while !stop.load(Ordering::Relaxed) {
+                    times.extend(listed(&http, &url, &key).await);
+                }
+                times
+            })
+        })
+        .collect();
+    let mut times = Vec::new();
+    for _ in 0..15 {
+        times.push(listed(&http, &server.url, &calm).await.expect("its lists are made"));
+    }
+    stop.store(true, Ordering::Relaxed);
+    let mut late = Vec::new();
+    for client in flood {
+        late.extend(client.await.expect("every answer is one of the two"));
+    }
+    let (calm, greedy) = (median(times), median(late));
+    assert!(calm * 3 < greedy, "a list of the other tenant takes {calm:?}, and one of the flood {greedy:?}");
+}

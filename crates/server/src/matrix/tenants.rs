@@ -6,6 +6,7 @@ use super::*;
 struct Tenancy {
     job: String,
     artifact: String,
+    run: String,
 }
 
 const NAME: &str = "the-same-name";
@@ -28,15 +29,30 @@ async fn fill(router: &Router, admin: &Sender, mark: &str) -> Tenancy {
     let artifact = answer("POST", "/v1/artifacts", declared).await;
     let rule = json!({ "on": ["failed"], "email": { "to": [format!("{mark}@example.com")] } });
     answer("PUT", &format!("/v1/notifications/{NAME}"), rule).await;
+    let ask = json!({ "name": "ask", "gate": { "note": mark } });
+    let wait = json!({ "name": "wait", "gate": { "event": "go" } });
+    answer("PUT", &format!("/v1/workflows/{NAME}"), json!({ "nodes": [ask, wait] })).await;
+    let run = answer("POST", &format!("/v1/workflows/{NAME}/runs"), json!({ "input": mark })).await;
     let id = |body: &Value| body["id"].as_str().expect("an id").to_owned();
-    Tenancy { job: id(&job), artifact: id(&artifact) }
+    Tenancy { job: id(&job), artifact: id(&artifact), run: id(&run) }
+}
+
+/// What is asked for, such that nothing but the namespace is in its way.
+fn body(operation: &str) -> Value {
+    match operation {
+        "skip_node" => json!({ "node": "ask" }),
+        "decide_gate" => json!({ "node": "ask", "decision": "approve" }),
+        "send_run_event" => json!({ "event": "go", "payload": "x" }),
+        _ => json!({}),
+    }
 }
 
 /// What somebody sees.
 async fn shown(router: &Router, sender: &Sender) -> Vec<String> {
     let mut bodies = Vec::new();
-    for path in ["/v1/tasks", "/v1/jobs", "/v1/calendars", "/v1/artifacts", "/v1/notifications", "/v1/secrets"] {
-        let response = send(router, request(sender, "GET", path, None)).await;
+    let lists = ["tasks", "jobs", "calendars", "artifacts", "notifications", "secrets", "workflows", "runs"];
+    for path in lists.map(|list| format!("/v1/{list}")) {
+        let response = send(router, request(sender, "GET", &path, None)).await;
         assert_eq!(response.status(), 200, "{path}");
         let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.expect("a body");
         bodies.push(String::from_utf8(body.to_vec()).expect("text"));
@@ -62,17 +78,21 @@ async fn nobody_finds_or_changes_anything_of_another_namespace() {
         }
         let path = operation.path.replace("/v1/jobs/{id}", &format!("/v1/jobs/{}", theirs.job));
         let path = path.replace("/v1/artifacts/{id}", &format!("/v1/artifacts/{}", theirs.artifact));
+        let path = path.replace("/v1/runs/{id}", &format!("/v1/runs/{}", theirs.run));
         let path = path.replace("/v1/namespaces/{name}", "/v1/namespaces/team-b").replace("{name}", NAME);
         let names_something = path != operation.path;
         // Definitions are made with these, in the namespace of whoever asks.
         let makes = operation.method == "PUT";
         let takes_body = ["POST", "PUT", "PATCH"].contains(&operation.method.as_str());
-        let sent = request(&in_a, &operation.method, &path, takes_body.then(|| json!({})));
+        let sent = request(&in_a, &operation.method, &path, takes_body.then(|| body(id)));
         let response = send(&router, sent).await;
         let status = response.status();
         assert_ne!(status, StatusCode::INTERNAL_SERVER_ERROR, "{id}");
         if names_something && !makes {
             assert!(!status.is_success(), "{id} {path}: {status}");
+        }
+        if path.contains(&theirs.run) || path.contains(&theirs.job) || path.ends_with(&format!("/{NAME}/runs")) {
+            assert_eq!(status, StatusCode::NOT_FOUND, "{id} {path}: as if it were not there");
         }
         if status.is_success() && response.headers().get(header::CONTENT_TYPE).is_some_and(is_stream) {
             continue;
@@ -81,7 +101,7 @@ async fn nobody_finds_or_changes_anything_of_another_namespace() {
         let body = String::from_utf8_lossy(&body);
         assert!(!body.contains("mark-of-b"), "{id}: {body}");
         let is_echo = |text: &String| names_something && body.matches(text.as_str()).count() <= 2;
-        for text in [&theirs.job, &theirs.artifact] {
+        for text in [&theirs.job, &theirs.artifact, &theirs.run] {
             assert!(!body.contains(text.as_str()) || is_echo(text) && !status.is_success(), "{id}: {body}");
         }
     }

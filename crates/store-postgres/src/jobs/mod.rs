@@ -13,8 +13,10 @@ use punctual_store::{
     DueWindow, Filter, FinishedJob, HotJob, IdempotencyKey, JobPages, JobReads, JobRecord, LateOutcome, Page, Position,
     RerunRecord, Result, StoreError, Submission, Submit, Submitted, UNREADABLE_NAMED_MAX,
 };
+use tokio_postgres::types::ToSql;
 
-use crate::PostgresStore;
+use crate::codec::{self, Uuid};
+use crate::{PostgresStore, sql};
 
 pub(crate) use group::store_within;
 pub(crate) use submit::{Submitter, Submitting};
@@ -47,6 +49,17 @@ impl JobReads for PostgresStore {
         let record = record::find(&conn, id).await?;
         conn.done();
         Ok(record)
+    }
+
+    async fn namespace_of_job(&self, id: JobId) -> Result<Option<NamespaceId>> {
+        self.open()?;
+        let key = JobKey::original(id);
+        let conn = self.shared.people_reads.take().await?;
+        let place: [&(dyn ToSql + Sync); 3] =
+            [&codec::shard_number(key.shard()), &key.due_at.as_micros(), &Uuid::from(id)];
+        let rows = conn.query(sql!("namespace_of_job"), &place).await?;
+        conn.done();
+        Ok(rows.first().map(|row| codec::namespace(row, 0)).transpose()?)
     }
 
     async fn reruns(&self, id: JobId) -> Result<Vec<RerunRecord>> {

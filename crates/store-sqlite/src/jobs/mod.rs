@@ -12,9 +12,9 @@ use punctual_store::{
     DueWindow, Filter, FinishedJob, HotJob, IdempotencyKey, JobPages, JobReads, JobRecord, LateOutcome, Page, Position,
     RerunRecord, Result, Submission, Submit, Submitted, UNREADABLE_NAMED_MAX,
 };
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 
-use crate::SqliteStore;
+use crate::{SqliteStore, codec, sql};
 
 pub(crate) use submit::store_jobs;
 
@@ -39,6 +39,20 @@ impl Submit for SqliteStore {
 impl JobReads for SqliteStore {
     async fn job(&self, id: JobId) -> Result<Option<JobRecord>> {
         self.shared.people_reads.read(move |conn| record::find(conn, id)).await
+    }
+
+    async fn namespace_of_job(&self, id: JobId) -> Result<Option<NamespaceId>> {
+        let find = move |conn: &Connection| {
+            let key = JobKey::original(id);
+            let mut statement = conn.prepare_cached(sql!("namespace_of_job"))?;
+            let mut rows = statement.query(params![key.shard().0, key.due_at.as_micros(), id.to_bytes()])?;
+            let mut found = None;
+            while let Some(row) = rows.next()? {
+                found = Some(codec::namespace(row, 0)?);
+            }
+            Ok(found)
+        };
+        self.shared.people_reads.read(find).await
     }
 
     async fn reruns(&self, id: JobId) -> Result<Vec<RerunRecord>> {

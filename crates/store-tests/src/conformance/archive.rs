@@ -18,7 +18,8 @@ fn log(path: &str, bytes: u64) -> ArchivedLog {
 }
 
 fn archiving(job: &NewJob, attempt: u32, log: ArchivedLog, pieces: u64) -> Archiving {
-    Archiving { job: job.id, attempt: AttemptNo(attempt), log, replaces: None, pieces }
+    let (namespace, attempt) = (job.namespace, AttemptNo(attempt));
+    Archiving { job: job.id, namespace, attempt, log, replaces: None, pieces }
 }
 
 async fn archive(store: &dyn Store, log: Archiving) -> Archived {

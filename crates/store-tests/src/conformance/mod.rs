@@ -92,6 +92,7 @@ cases! { ($)
         jobs_that_wait_or_run_are_counted_in_their_namespace_up_to_a_limit,
         schedules_are_counted_in_their_namespace,
         artifacts_have_no_more_bytes_than_they_may,
+        bytes_of_logs_are_counted_in_their_namespace_archived_or_not,
         of_artifacts_declared_at_once_no_more_are_stored_than_there_is_room_for,
         a_namespace_spends_no_more_than_its_rate,
         of_submissions_at_once_no_more_are_paid_for_than_the_rate_allows,

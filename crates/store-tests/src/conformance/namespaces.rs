@@ -419,9 +419,11 @@ pub(super) async fn a_job_stays_in_its_namespace_whatever_becomes_of_it(store: &
         let [hot, finished] = listed(store, &filter, Order::Ascending).await;
         let default = Filter { namespace: Some(NamespaceId::DEFAULT), ..Filter::default() };
         assert_eq!(listed(store, &default, Order::Ascending).await, [Vec::new(), Vec::new()]);
+        assert_eq!(store.namespace_of_job(job.id).await.unwrap(), Some(TENANT));
         (hot.len(), finished.len())
     };
     assert_eq!(is_listed().await, (1, 0));
+    assert_eq!(store.namespace_of_job(job_id(9, 10, 1)).await.unwrap(), None);
     let moved = retried(original(&job), 1, at(50));
     owner.done(vec![Write::Job(JobWrite::Requeue(moved))]).await;
     assert_eq!(is_listed().await, (1, 0));

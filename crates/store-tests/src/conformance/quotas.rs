@@ -1,11 +1,13 @@
 //! What quotas of namespaces are compared with.
 
+use punctual_core::attempt::ArchivedLog;
 use punctual_core::schedule::{ScheduleEdit, ScheduleRow};
+use punctual_core::shard::write::{JobWrite, Rerun, Write};
 use punctual_core::task::Task;
-use punctual_core::{JobState, NamespaceId, Span};
+use punctual_core::{AttemptNo, JobKey, JobState, NamespaceId, Span};
 use punctual_store::{
-    Counted, CreatedArtifact, FoundRow, NamespaceChange, NewArtifact, NewJob, RATE_BURST, Spent, Store, Submitted,
-    TaskChange,
+    Archived, Archiving, Counted, CreatedArtifact, FoundRow, LogChunk, NamespaceChange, NewArtifact, NewJob,
+    RATE_BURST, Spent, Store, Submitted, TaskChange,
 };
 
 use crate::fixture::*;
@@ -82,6 +84,56 @@ pub(super) async fn artifacts_have_no_more_bytes_than_they_may(store: &dyn Store
     assert_eq!(used(store, NamespaceId::DEFAULT, Counted::ArtifactBytes).await, 0);
     assert_eq!(create(new(4, 60, Some(100))).await, CreatedArtifact::Full { bytes: 41 });
     assert!(matches!(create(new(4, 59, Some(100))).await, CreatedArtifact::New(_)));
+}
+
+pub(super) async fn bytes_of_logs_are_counted_in_their_namespace_archived_or_not(store: &dyn Store) {
+    with_tasks(store).await;
+    // Two of the tenant, whose first attempts fail, and one of the default namespace.
+    let jobs: Vec<NewJob> = (0..3).map(|n| job_in(BOTH[usize::from(n < 2)], n, 10)).collect();
+    assert_eq!(submit(store, jobs.clone()).await.unwrap(), Submitted::Done);
+    let mut owner = Owner::new(store, 1).await;
+    owner.done(jobs.iter().map(|job| start(original(job), 1)).collect()).await;
+    let print = async |job: &NewJob, attempt, content: &str| {
+        let (offset, bytes, marks) = (0, text(content), text(""));
+        let chunk = LogChunk { job: job.id, attempt: AttemptNo(attempt), offset, bytes, marks };
+        store.append_logs(vec![chunk]).await.unwrap();
+    };
+    for job in &jobs {
+        print(job, 1, "first").await;
+    }
+    assert_eq!(used(store, TENANT, Counted::LogBytes).await, 10, "of attempts that run");
+    assert_eq!(used(store, NamespaceId::DEFAULT, Counted::LogBytes).await, 0, "it is in no index");
+    let again = |job: &NewJob| Write::Job(JobWrite::Requeue(retried(original(job), 1, at(20))));
+    owner.done(jobs.iter().map(again).collect()).await;
+    let moved = |job: &NewJob| JobKey { due_at: at(20), id: job.id };
+    owner.done(jobs.iter().map(|job| succeed(moved(job), 2)).collect()).await;
+    for job in &jobs {
+        print(job, 2, "second!").await;
+    }
+    assert_eq!(used(store, TENANT, Counted::LogBytes).await, 24, "of attempts that ended");
+    let archive = async |job: &NewJob, attempt: u32, bytes| {
+        let log = ArchivedLog { path: format!("logs/{}/{attempt}", job.id), bytes };
+        let (namespace, attempt) = (job.namespace, AttemptNo(attempt));
+        let archiving = Archiving { job: job.id, namespace, attempt, log, replaces: None, pieces: 1 };
+        assert_eq!(store.archive_logs(vec![archiving]).await.unwrap(), [Archived::Done]);
+    };
+    for job in &jobs[1..] {
+        archive(job, 1, 5).await;
+        archive(job, 2, 7).await;
+    }
+    assert_eq!(used(store, TENANT, Counted::LogBytes).await, 24, "in the archive they count as before");
+    // What is run again keeps its attempts.
+    let rerun = Rerun { id: jobs[1].id, due_at: at(400), counters: counters(3, 0, 0) };
+    owner.done(vec![Write::Job(JobWrite::Rerun(rerun))]).await;
+    assert_eq!(used(store, TENANT, Counted::LogBytes).await, 24);
+    owner.done(vec![succeed(JobKey { due_at: at(400), id: jobs[1].id }, 3)]).await;
+    assert_eq!(used(store, NamespaceId(7), Counted::LogBytes).await, 0);
+    assert_eq!(store.prune_jobs_of(TENANT, at(1000), 1).await.unwrap(), 1);
+    assert_eq!(used(store, TENANT, Counted::LogBytes).await, 12, "retention gives them back");
+    assert_eq!(store.prune_jobs_of(TENANT, at(1000), 5).await.unwrap(), 1);
+    assert_eq!(used(store, TENANT, Counted::LogBytes).await, 0);
+    let objects = |attempt: u32| format!("logs/{}/{attempt}", jobs[1].id);
+    assert_eq!(store.dropped_logs(10).await.unwrap(), [objects(1), objects(2)], "their objects go with them");
 }
 
 pub(super) async fn of_artifacts_declared_at_once_no_more_are_stored_than_there_is_room_for(store: &dyn Store) {

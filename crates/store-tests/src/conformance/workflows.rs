@@ -114,6 +114,9 @@ pub(super) async fn a_run_reads_back_and_its_first_jobs_wait(store: &dyn Store) 
     let RunChange { row: stored, jobs, cancels, refused } = store.start_run(row.clone()).await.unwrap();
     assert_eq!((cancels, refused), (vec![], None));
     assert_eq!(store.run(row.id).await.unwrap(), Some(stored.clone()));
+    assert_eq!(store.run_in(row.namespace, row.id).await.unwrap(), Some(stored.clone()));
+    assert_eq!(store.run_in(NamespaceId(7), row.id).await.unwrap(), None, "it is of another namespace");
+    assert_eq!(store.run_in(row.namespace, run_id(9, 2)).await.unwrap(), None);
     assert_eq!(RunRow { state: row.state.clone(), ..stored }, row, "only its state is another");
     assert_eq!(statuses(store, 1).await, [NodeStatus::Active, NodeStatus::Waiting, NodeStatus::Waiting]);
     let [job] = &jobs[..] else { panic!("{jobs:?}") };

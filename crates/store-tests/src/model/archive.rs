@@ -1,5 +1,5 @@
 use punctual_core::attempt::{ArchivedLog, AttemptRecord};
-use punctual_core::{AttemptNo, JobId};
+use punctual_core::{AttemptNo, JobId, NamespaceId};
 use punctual_store::{Archived, Archiving, Assembly, EndedLog, KeptLog, Result, WholeLog};
 
 use super::{ModelStore, State};
@@ -57,13 +57,24 @@ impl ModelStore {
 }
 
 impl State {
+    /// Of archived logs and of pieces that are still here.
+    pub(super) fn log_bytes(&self, namespace: NamespaceId) -> u64 {
+        let is_own = |job: &JobId| self.namespace_of_job(*job) == Some(namespace);
+        let last = self.finished.iter().filter_map(|(job, finished)| Some((job, finished.attempt.as_ref()?)));
+        let records = self.attempts.iter().map(|((job, _), record)| (job, record)).chain(last);
+        let archived =
+            records.filter(|(job, _)| is_own(job)).filter_map(|(_, record)| Some(record.log.as_ref()?.bytes));
+        let pieces = self.logs.iter().filter(|((job, _, _), _)| is_own(job)).map(|(_, piece)| piece.len() as u64);
+        archived.chain(pieces).sum()
+    }
+
     fn record_of(&self, job: JobId, attempt: AttemptNo) -> Option<&AttemptRecord> {
         let last = || self.finished.get(&job)?.attempt.as_ref().filter(|last| last.attempt == attempt);
         self.attempts.get(&(job, attempt)).or_else(last)
     }
 
     fn archive(&mut self, archiving: &Archiving) -> Archived {
-        let Archiving { job, attempt, log, replaces, pieces } = archiving;
+        let Archiving { job, namespace: _, attempt, log, replaces, pieces } = archiving;
         let is_in_it = |place: &(JobId, AttemptNo, u64), piece: &bytes::Bytes| {
             (place.0, place.1) == (*job, *attempt) && place.2 + piece.len() as u64 <= log.bytes
         };

@@ -32,6 +32,10 @@ impl ModelStore {
         self.state().answered_before(key, fingerprint, now)
     }
 
+    pub fn namespace_of_job_now(&self, id: JobId) -> Option<NamespaceId> {
+        self.state().namespace_of_job(id)
+    }
+
     pub fn job_now(&self, id: JobId) -> Option<JobRecord> {
         let state = self.state();
         let all = (id, AttemptNo(0))..=(id, AttemptNo(u32::MAX));
@@ -197,6 +201,13 @@ impl State {
         let hot = self.hot.take(&(key.shard(), key))?;
         self.due_at.take(&key.id);
         Some(hot)
+    }
+
+    /// The namespace of its task.
+    pub(super) fn namespace_of_job(&self, id: JobId) -> Option<NamespaceId> {
+        let finished = || self.finished.get(&id).map(|finished| finished.hot.task);
+        let task = self.hot_job(id).map(|(_, hot)| hot.task).or_else(finished);
+        task.map(|task| self.namespace_of(task))
     }
 
     pub(super) fn hot_job(&self, id: JobId) -> Option<(JobKey, &Hot)> {

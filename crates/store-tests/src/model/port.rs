@@ -113,6 +113,9 @@ impl JobReads for ModelStore {
         self.is_readable(id)?;
         Ok(self.job_now(id))
     }
+    async fn namespace_of_job(&self, id: JobId) -> Result<Option<NamespaceId>> {
+        Ok(self.namespace_of_job_now(id))
+    }
     async fn reruns(&self, id: JobId) -> Result<Vec<RerunRecord>> {
         Ok(self.reruns_now(id))
     }

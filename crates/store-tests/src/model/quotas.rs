@@ -17,6 +17,8 @@ impl ModelStore {
             }
             Counted::Schedules => state.schedules.values().filter(|row| row.namespace == namespace).count() as u64,
             Counted::ArtifactBytes => state.artifact_bytes(namespace),
+            Counted::LogBytes if namespace.is_default() => 0,
+            Counted::LogBytes => state.log_bytes(namespace),
         }
     }
 

@@ -150,6 +150,10 @@ impl Workflows for ModelStore {
         Ok(self.state().runs.get(&id).map(|(row, _)| row.clone()))
     }
 
+    async fn run_in(&self, namespace: NamespaceId, id: RunId) -> Result<Option<RunRow>> {
+        Ok(self.run(id).await?.filter(|row| row.namespace == namespace))
+    }
+
     async fn list_runs(&self, filter: RunFilter) -> Result<Vec<RunRow>> {
         let state = self.state();
         let fits = |row: &&RunRow| {

@@ -1,7 +1,7 @@
 //! Chooses what happens to uploaded files and to logs.
 
-use punctual_core::AttemptNo;
 use punctual_core::attempt::ArchivedLog;
+use punctual_core::{AttemptNo, NamespaceId};
 use punctual_store::{Archiving, LogChunk, NewArtifact};
 
 use super::operation::Operation;
@@ -73,6 +73,7 @@ impl Plan {
                 let replaces = kept.ended.and_then(|ended| ended.archived).map(|log| log.path);
                 Operation::ArchiveLogs(vec![Archiving {
                     job: kept.job,
+                    namespace: NamespaceId::DEFAULT,
                     attempt: kept.attempt,
                     log,
                     replaces: replaces.filter(|_| !self.random.one_in(5)),

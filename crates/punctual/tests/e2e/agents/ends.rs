@@ -1,5 +1,7 @@
 //! Agents that die, fall silent, or lose their worker.
 
+use punctual_api::NamespaceRequest;
+
 use super::{SLEEPS_ONCE, agent_of, job_in, printed, signal, submit};
 use crate::cluster::Cluster;
 use crate::harness::{Home, Server, eventually, is_alive, processes_below};
@@ -110,4 +112,43 @@ async fn an_agent_knows_servers_that_its_worker_was_never_told_of() {
     let job = job_in(&found, job, "succeeded").await;
     assert_eq!(job.attempts.len(), 1);
     printed(&found, job.id, "up\ndown\n").await;
+}
+
+/// Prints three lines, each in a message of its own.
+const PRINTS_SLOWLY: &str = r#"
+#include <stdio.h>
+#include <unistd.h>
+int main() {
+    for (int line = 0; line < 3; line++) {
+        printf("line %d of a log that is longer than it may be\n", line);
+        fflush(stdout);
+        usleep(700000);
+    }
+}
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_a_quota_cuts_says_so_and_its_job_succeeds() {
+    let home = Home::new();
+    let server = home.server();
+    let quotas = serde_json::from_str(r#"{"log_bytes":120}"#).expect("a quota");
+    let request = NamespaceRequest { name: "team-a".to_owned(), quotas, ..NamespaceRequest::default() };
+    server.client().create_namespace(&request).await.expect("a namespace");
+    let in_team = server.client().in_namespace(Some("team-a"));
+    let note = "[the log was cut off here: namespace team-a has 120 of 120 bytes of logs (quota log_bytes)]\n";
+    for (flags, begin) in [(&["--spawn", "process"][..], "line 0"), (&[], "[the log")] {
+        let worker = home.worker(&server, flags);
+        let job = submit(&home, &server, "prints", PRINTS_SLOWLY, &["-N", "team-a"]);
+        eventually("the job succeeds", || async {
+            in_team.job(job).await.is_ok_and(|job| job.state.as_str() == "succeeded")
+        })
+        .await;
+        let log = in_team.logs(job, punctual_client::Logs::default()).await.expect("its log").text;
+        assert!(log.starts_with(begin) && log.ends_with(note), "{log}");
+        assert_eq!(log.matches("[the log").count(), 1, "{log}");
+        assert!(log.len() <= 120 + 1 + note.len(), "{log}");
+        worker.stop();
+    }
+    let usage = in_team.namespace("team-a").await.expect("the namespace").usage.expect("what it uses");
+    assert!(usage.log_bytes.is_some_and(|bytes| bytes >= 120 + note.len() as u64), "{usage:?}");
 }

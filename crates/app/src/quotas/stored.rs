@@ -1,9 +1,10 @@
-//! How many jobs a namespace stores, for the quota of them.
+//! How much a namespace stores, for the quotas of jobs and of bytes of logs.
 //!
 //! A server counts the rows when it needs the figure, and adds what it has accepted since; so one server never accepts more
 //! than the quota. What other servers accepted since its last count it does not know: several together may go beyond the
-//! quota by what they accept within the age of a count, which is a second, or twenty times as long as counting takes. Nothing is
-//! refused by an old count.
+//! quota by what they accept within the age of a count, which is a second, or twenty times as long as counting takes. No job is
+//! refused by an old count. Logs do not wait for a count but for the first: they are in a stream with the logs and outcomes of
+//! others.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,8 +21,8 @@ const FRESH_IF_FULL: Duration = Duration::from_millis(100);
 const FRESH_FOR_COUNTS: u32 = 20;
 const FULL_FOR_COUNTS: u32 = 5;
 
-#[derive(Default)]
-pub(super) struct JobTally {
+pub(super) struct StoredTally {
+    what: Counted,
     known: Arc<Mutex<Known>>,
     /// Whose turn it is to count.
     turn: tokio::sync::Mutex<()>,
@@ -38,7 +39,7 @@ struct Known {
 
 #[derive(Clone, Copy)]
 struct Count {
-    jobs: u64,
+    stored: u64,
     /// Where counting ended.
     most: u64,
     begun: Instant,
@@ -57,11 +58,11 @@ impl Known {
     fn judge(&self, wanted: u64, quota: u64, now: Instant) -> Judged {
         let Some(last) = self.last else { return Judged::CountAgain };
         let age = now.saturating_duration_since(last.begun);
-        let is_cut = last.jobs >= last.most && last.most < quota;
+        let is_cut = last.stored >= last.most && last.most < quota;
         if is_cut || age > FRESH.max(last.took * FRESH_FOR_COUNTS) {
             return Judged::CountAgain;
         }
-        let used = last.jobs.saturating_add(self.accepted);
+        let used = last.stored.saturating_add(self.accepted);
         let room = quota.saturating_sub(used);
         if wanted <= room {
             return Judged::Room { room };
@@ -72,13 +73,19 @@ impl Known {
         Judged::Full { used: used.min(quota) }
     }
 
+    /// By the last count, however old it is.
+    fn room(&self, quota: u64) -> u64 {
+        let used = self.last.map_or(0, |last| last.stored).saturating_add(self.accepted);
+        quota.saturating_sub(used)
+    }
+
     fn accept(&mut self, count: u64) {
         self.accepted += count;
         self.pending += count;
     }
 }
 
-/// Jobs that may be stored. Dropping it tells that they were, or were not.
+/// What may be stored. Dropping it tells that they were, or were not.
 pub(crate) struct Admitted {
     pub(crate) count: usize,
     stored: usize,
@@ -110,7 +117,11 @@ fn locked(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
     known.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl JobTally {
+impl StoredTally {
+    pub(super) fn new(what: Counted) -> Self {
+        Self { what, known: Arc::default(), turn: tokio::sync::Mutex::default() }
+    }
+
     /// The inner error: it stores so many, and there is no room for all of them.
     pub(super) async fn admit(
         &self,
@@ -163,6 +174,36 @@ impl JobTally {
         }
     }
 
+    /// As many as there is room for by the last count. An old one is replaced while nobody waits for it.
+    pub(super) async fn admit_some_at_once(
+        self: &Arc<Self>,
+        store: &Arc<dyn Store>,
+        namespace: NamespaceId,
+        wanted: u64,
+        quota: u64,
+    ) -> Result<Admitted, StoreError> {
+        let asked_at = Instant::now();
+        if locked(&self.known).last.is_none() {
+            self.count(&**store, namespace, quota, asked_at).await?;
+        }
+        let (count, is_old) = {
+            let mut known = locked(&self.known);
+            let is_old = known.judge(wanted, quota, asked_at) == Judged::CountAgain;
+            let count = known.room(quota).min(wanted);
+            known.accept(count);
+            (count, is_old)
+        };
+        if is_old && self.turn.try_lock().is_ok() {
+            let (tally, store) = (Arc::clone(self), Arc::clone(store));
+            tokio::spawn(async move {
+                if let Err(error) = tally.count(&*store, namespace, quota, asked_at).await {
+                    tracing::debug!(%error, "what a namespace stores was not counted; the next request tries again");
+                }
+            });
+        }
+        Ok(self.admitted(count))
+    }
+
     fn admitted(&self, count: u64) -> Admitted {
         let count = usize::try_from(count).expect("no more than were asked for");
         Admitted { count, stored: 0, known: Some(Arc::clone(&self.known)) }
@@ -186,11 +227,11 @@ impl JobTally {
             let known = locked(&self.known);
             (known.pending, known.accepted)
         };
-        let jobs = store.used(namespace, Counted::Jobs, quota).await?;
+        let stored = store.used(namespace, self.what, quota).await?;
         let mut known = locked(&self.known);
         // Those accepted during the count stay on top of it.
         known.accepted = known.accepted.saturating_sub(before).saturating_add(not_stored);
-        known.last = Some(Count { jobs, most: quota, begun, took: begun.elapsed() });
+        known.last = Some(Count { stored, most: quota, begun, took: begun.elapsed() });
         Ok(())
     }
 }
@@ -199,8 +240,8 @@ impl JobTally {
 mod tests {
     use super::*;
 
-    fn known(jobs: u64, most: u64, begun: Instant, took: Duration, accepted: u64) -> Known {
-        Known { last: Some(Count { jobs, most, begun, took }), accepted, pending: 0 }
+    fn known(stored: u64, most: u64, begun: Instant, took: Duration, accepted: u64) -> Known {
+        Known { last: Some(Count { stored, most, begun, took }), accepted, pending: 0 }
     }
 
     #[test]
