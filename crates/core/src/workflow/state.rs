@@ -386,10 +386,12 @@ mod tests {
             ended_at: Some(ended),
             ..NodeState::waiting(2)
         };
-        let written = json!({ "s": "succeeded", "round": 2, "j": job, "r": released.as_micros(), "e": ended.as_micros() });
+        let written =
+            json!({ "s": "succeeded", "round": 2, "j": job, "r": released.as_micros(), "e": ended.as_micros() });
         assert_eq!(serde_json::to_value(&node).unwrap(), written);
         assert_eq!(serde_json::from_value::<NodeState>(written).unwrap(), node);
-        let earlier = json!({ "status": "succeeded", "round": 2, "job": job, "released_at": released, "ended_at": ended });
+        let earlier =
+            json!({ "status": "succeeded", "round": 2, "job": job, "released_at": released, "ended_at": ended });
         assert_eq!(serde_json::from_value::<NodeState>(earlier).unwrap(), node);
         assert_eq!(serde_json::to_string(&NodeState::waiting(0)).unwrap(), r#"{"s":"waiting"}"#);
     }
