@@ -618,7 +618,7 @@ TABLE workflow_output
     output bytea NOT NULL
 CREATE UNIQUE INDEX workflow_output_pkey ON public.workflow_output USING btree (run, node, item)
 
-TABLE workflow_run
+TABLE workflow_run WITH (fillfactor=50)
     id uuid NOT NULL
     namespace integer NOT NULL
     workflow text NOT NULL COLLATE C
@@ -635,4 +635,4 @@ CREATE INDEX workflow_run_ended ON public.workflow_run USING btree (ended_at, id
 CREATE INDEX workflow_run_listed ON public.workflow_run USING btree (namespace, id)
 CREATE INDEX workflow_run_of_workflow ON public.workflow_run USING btree (namespace, workflow, id)
 CREATE UNIQUE INDEX workflow_run_pkey ON public.workflow_run USING btree (id)
-CREATE INDEX workflow_run_wake ON public.workflow_run USING btree (wake_at) WHERE (wake_at IS NOT NULL)
+CREATE INDEX workflow_run_wake ON public.workflow_run USING btree (wake_at, id) WHERE (wake_at IS NOT NULL)

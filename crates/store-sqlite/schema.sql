@@ -702,6 +702,6 @@ CREATE INDEX workflow_run_listed ON workflow_run (namespace, id);
 
 CREATE INDEX workflow_run_of_workflow ON workflow_run (namespace, workflow, id);
 
-CREATE INDEX workflow_run_wake ON workflow_run (wake_at) WHERE wake_at IS NOT NULL;
-
 CREATE INDEX workflow_run_ended ON workflow_run (ended_at, id) WHERE ended_at IS NOT NULL;
+
+CREATE INDEX workflow_run_wake ON workflow_run (wake_at, id) WHERE wake_at IS NOT NULL;

@@ -7,11 +7,10 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use punctual_api::{BulkRequest, BulkSubmitted, ErrorKind, JobRequest, JobSubmitted, limits};
-use punctual_core::job::Input;
 use punctual_core::namespace::NamespaceId;
 use punctual_core::shard::event::Loaded;
 use punctual_core::task::{Task, TaskSpec};
-use punctual_core::{Counters, JobId, JobKey, JobRow, ShardId, Span, Timestamp};
+use punctual_core::{JobId, JobRow, ShardId, Span, Timestamp};
 use punctual_store::{
     FoundRow, IdempotencyKey, IdempotentAnswer, Interned, NewJob, RequesterId, Submission, Submitted,
 };
@@ -424,24 +423,6 @@ fn read_ids(answer: &[u8]) -> Result<Vec<JobId>> {
 pub(crate) fn near_future(jobs: &[NewJob], tasks: &[Arc<Task>], now: Timestamp) -> Vec<Loaded> {
     let horizon = now + HINT_AHEAD;
     let near = jobs.iter().zip(tasks).filter(|(job, _)| job.id.due_at() <= horizon);
-    let load = |(job, task): (&NewJob, &Arc<Task>)| Loaded {
-        row: JobRow {
-            key: JobKey::original(job.id),
-            task: job.task,
-            priority: job.priority,
-            counters: Counters::NEW,
-            submitted_at: job.submitted_at,
-            tracing_id: job.tracing_id.clone(),
-            source: job.source.map(Box::new),
-            node: job.node.map(Box::new),
-            give_backs: None,
-            input: match &job.input {
-                None => Input::None,
-                Some(bytes) if bytes.len() <= Input::INLINE_MAX => Input::Inline(bytes.clone()),
-                Some(bytes) => Input::Stored { len: bytes.len() as u32 },
-            },
-        },
-        task: Arc::clone(task),
-    };
+    let load = |(job, task): (&NewJob, &Arc<Task>)| Loaded { row: job.row(), task: Arc::clone(task) };
     near.map(load).collect()
 }

@@ -15,12 +15,12 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
-use punctual_core::shard::event::{Assignment, Event, LostWorker, StreamId, Token};
+use punctual_core::shard::event::{Assignment, Event, LostWorker, Released, StreamId, Token};
 use punctual_core::shard::write::{BatchSeq, SharedBatch};
 use punctual_core::shard::{Answer, Owner};
 use punctual_core::{ServerId, ShardId, WorkerId};
-use punctual_store::{Applied, Store, StoreError};
-use tokio::sync::{mpsc, oneshot};
+use punctual_store::{Applied, RunSteps, Store, StoreError};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::clock::Monotonic;
 use crate::config::Clock;
@@ -54,6 +54,8 @@ pub(crate) struct Driver {
     pub(crate) reads: Reads,
     pub(crate) streams: Streams,
     pub(crate) hub: Arc<Hub>,
+    /// A run has ended whose job is to hear of it.
+    pub(crate) run_ended: Arc<Notify>,
     pub(crate) answers: HashMap<Token, oneshot::Sender<Answer>>,
     pub(crate) asks_taken: u64,
     /// Assignments whose inputs are being read, by shard.
@@ -236,7 +238,17 @@ impl Driver {
     fn applied(&mut self, seq: BatchSeq, result: Result<Applied, StoreError>) {
         let now = (self.clock)();
         match result {
-            Ok(Applied::Done { void }) => self.owner.committed(seq, &void, now),
+            Ok(Applied::Done { void, steps: RunSteps { released, ended } }) => {
+                let released = match &released[..] {
+                    [] => Some(Vec::new()),
+                    _ => self.reads.tasks.join_cached(&*self.reads.store, released),
+                };
+                let released = released.map_or(Released::InStore, Released::AtHand);
+                self.owner.committed_with(seq, &void, released, now);
+                if !ended.is_empty() {
+                    self.run_ended.notify_one();
+                }
+            }
             Ok(Applied::Fenced(lost)) => {
                 tracing::warn!(
                     shards = lost.len(),

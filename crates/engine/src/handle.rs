@@ -53,6 +53,7 @@ pub(crate) struct Inner {
     pub(crate) lease: Arc<LeaseState>,
     pub(crate) cluster: watch::Receiver<Arc<Cluster>>,
     pub(crate) nudge: Arc<Notify>,
+    pub(crate) run_ended: Arc<Notify>,
     pub(crate) duties: Arc<Duties>,
     pub(crate) keeper: Mutex<Option<KeeperTask>>,
 }
@@ -110,6 +111,11 @@ impl Engine {
     /// The shards that this server owns and starts jobs of. Cheap enough for every request.
     pub fn owned(&self) -> Arc<[ShardId]> {
         self.0.lease.owned()
+    }
+
+    /// Resolves when a run of a workflow has ended whose job is to end with it. One that ended while nobody waited counts.
+    pub async fn run_ended(&self) {
+        self.0.run_ended.notified().await;
     }
 
     /// Looks for free shards now: a peer has said that it leaves.

@@ -63,6 +63,7 @@ impl Engine {
         let duties = Arc::new(Duties::new(&config));
         let (published, cluster) = watch::channel(Arc::new(Cluster::default()));
         let nudge = Arc::new(Notify::new());
+        let run_ended = Arc::new(Notify::new());
         let lease_inbox = inbox.clone();
         let leases =
             LeaseDuty::new(Arc::clone(&store), Arc::clone(&tasks), lease_inbox, Arc::clone(&lease), config.clone());
@@ -114,6 +115,7 @@ impl Engine {
             },
             streams: Streams::default(),
             hub: Arc::clone(&hub),
+            run_ended: Arc::clone(&run_ended),
             answers: HashMap::new(),
             asks_taken: 0,
             unread: HashMap::new(),
@@ -147,6 +149,7 @@ impl Engine {
             lease,
             cluster,
             nudge,
+            run_ended,
             duties,
             keeper: Mutex::new(Some(keeper)),
         });

@@ -82,6 +82,15 @@ impl TaskCache {
         Ok(found)
     }
 
+    /// Joins rows with their tasks, without the store. `None` if a task is not at hand.
+    pub(crate) fn join_cached(&self, store: &dyn Store, rows: Vec<JobRow>) -> Option<Vec<Loaded>> {
+        self.follow(store);
+        self.tasks(|cached| {
+            let join = |row: JobRow| cached.get(&row.task).cloned().map(|task| Loaded { row, task });
+            rows.into_iter().map(join).collect()
+        })
+    }
+
     /// Joins rows with their tasks. A row whose task is gone is reported and left out:
     /// it cannot run, and it must not stop the others.
     pub(crate) async fn join(&self, store: &dyn Store, rows: Vec<JobRow>) -> Result<Vec<Loaded>> {

@@ -64,7 +64,7 @@ impl SimStore {
             batch = self.without_fence(&batch);
         }
         match self.model.apply_now(&batch) {
-            Ok(Applied::Done { void }) => BatchResult::Done { void },
+            Ok(Applied::Done { void, .. }) => BatchResult::Done { void },
             Ok(Applied::Fenced(shards)) => BatchResult::Fenced(shards),
             Err(error) => BatchResult::Broken(error.to_string()),
         }

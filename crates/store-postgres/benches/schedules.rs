@@ -195,7 +195,7 @@ impl Bench {
         let fences = ours.map(|owned| (owned.shard, owned.epoch)).collect();
         let batch = Batch { seq: BatchSeq(seq), server: self.id, fences, at: now(), writes };
         let applied = self.store.apply(SharedBatch::new(batch)).await.expect("a batch that fits");
-        assert_eq!(applied, Applied::Done { void: Void::default() });
+        assert_eq!(applied, Applied::done(Void::default()));
     }
 
     async fn load(&self) -> usize {

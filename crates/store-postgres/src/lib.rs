@@ -93,6 +93,8 @@ struct Shared {
     people_reads: Pool,
     /// For dispatches and steps of backfills: they wait for each other, and nobody else waits for them.
     steps: Pool,
+    /// For runs of workflows that are started and changed: people wait for them.
+    runs: Pool,
     maintenance: Arc<Pool>,
     instance: Arc<Instance>,
     memory: Memory,
@@ -113,6 +115,8 @@ const OWNER_CONNECTIONS: usize = 2;
 const PEOPLE_CONNECTIONS: usize = 2;
 /// Made when it is needed.
 const STEP_CONNECTIONS: usize = 1;
+/// Made when they are needed. A start of a run is half a dozen statements, and while one waits for its commit others are sent.
+const RUN_CONNECTIONS: usize = 4;
 /// One prunes while another makes a partition that a batch waits for.
 const MAINTENANCE_CONNECTIONS: usize = 2;
 
@@ -151,6 +155,7 @@ impl PostgresStore {
             owner_reads: pool(Class::Owner, OWNER_CONNECTIONS),
             people_reads: pool(Class::People, PEOPLE_CONNECTIONS),
             steps: pool(Class::Submit, STEP_CONNECTIONS),
+            runs: pool(Class::Submit, RUN_CONNECTIONS),
             maintenance,
             instance: instance.clone(),
             origin: origin.clone(),
@@ -190,6 +195,7 @@ impl PostgresStore {
         self.shared.owner_reads.close();
         self.shared.people_reads.close();
         self.shared.steps.close();
+        self.shared.runs.close();
         self.shared.maintenance.close();
         Ok(())
     }

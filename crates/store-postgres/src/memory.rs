@@ -1,10 +1,11 @@
-//! What a store remembers of the database so as not to ask for it again: the numbers of nodes and of tasks, and the
-//! partitions. All of it is dropped when the database turns out to be another instance, or an older state of itself: a
+//! What a store remembers of the database so as not to ask for it again: the numbers of nodes and of tasks, definitions of
+//! workflows, and the partitions. All of it is dropped when the database turns out to be another instance, or an older state of itself: a
 //! number may not be there any more, or may be that of something else.
 
 use std::sync::Arc;
 
 use punctual_core::Span;
+use punctual_store::Graphs;
 
 use crate::nodes::Nodes;
 use crate::partitions::{Partitions, Table};
@@ -14,6 +15,8 @@ use crate::tasks::KnownTasks;
 pub(crate) struct Memory {
     pub(crate) nodes: Arc<Nodes>,
     pub(crate) tasks: Arc<KnownTasks>,
+    /// Definitions that runs are stepped by.
+    pub(crate) graphs: Arc<Graphs>,
     pub(crate) partitions: Arc<Partitions>,
     pub(crate) occurrence_partitions: Arc<Partitions>,
 }
@@ -23,6 +26,7 @@ impl Memory {
         Self {
             nodes: Arc::default(),
             tasks: Arc::default(),
+            graphs: Arc::default(),
             partitions: Arc::new(Partitions::new(Table::History, history_step)),
             occurrence_partitions: Arc::new(Partitions::new(Table::Occurrence, history_step)),
         }
@@ -31,6 +35,7 @@ impl Memory {
     pub(crate) fn forget(&self) {
         self.nodes.clear();
         self.tasks.clear();
+        self.graphs.forget();
         self.forget_partitions();
     }
 

@@ -48,6 +48,7 @@ const MIGRATIONS: &[Migration] = punctual_store::migrations![
     "0028_running_places",
     "0029_cluster_secret",
     "0030_log_bytes",
+    "0031_run_steps",
 ];
 
 /// Every migration that the program or the database knows, in order. Changes nothing.

@@ -69,6 +69,11 @@ impl Trouble {
         matches!(self.class(), "21" | "22" | "23" | "25" | "40" | "42") && !self.is_of_a_standby()
     }
 
+    /// The same may be done in another way, by us or by PostgreSQL.
+    pub(crate) fn may_fit_otherwise(&self) -> bool {
+        self.is_about_the_statement() || self.is_about_rows()
+    }
+
     /// Values or rows do not fit; nothing is wrong with the database or the connection.
     pub(crate) fn is_about_rows(&self) -> bool {
         match self {

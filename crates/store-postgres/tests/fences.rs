@@ -7,9 +7,14 @@ use std::time::Duration;
 
 use common::Database;
 use futures_util::future::join_all;
-use punctual_core::shard::write::{CancelMark, JobWrite, Requeue, SharedBatch, Void, Write};
-use punctual_core::{Counters, JobState, ShardId, Span};
-use punctual_store::{Applied, FoundRow, Leases, NewJob, Store, StoreError, Transitions};
+use punctual_core::attempt::Ending;
+use punctual_core::schedule::By;
+use punctual_core::shard::write::{CancelMark, JobWrite, Requeue, Settle, SharedBatch, Void, Write};
+use punctual_core::workflow::{NodeStatus, RunState, RunStatus};
+use punctual_core::{Counters, JobKey, JobState, NamespaceId, RunId, ShardId, Span};
+use punctual_store::{
+    Applied, FoundRow, Leases, NewJob, RunRow, Store, StoreError, Transitions, WorkflowRow, Workflows,
+};
 use punctual_store_postgres::{Options, PostgresStore};
 use punctual_store_tests::fixture::*;
 use tokio_postgres::{Client, NoTls};
@@ -61,7 +66,7 @@ async fn a_batch_in_flight_holds_off_a_takeover_and_a_stale_one_is_refused() {
     waiting_for_locks(&watcher, 2).await;
     assert!(!taking.is_finished(), "the batch holds it off");
     blocker.batch_execute("COMMIT").await.unwrap();
-    assert_eq!(applying.await.unwrap().unwrap(), Applied::Done { void: Void::default() });
+    assert_eq!(applying.await.unwrap().unwrap(), Applied::done(Void::default()));
     assert_eq!(taking.await.unwrap().unwrap()[0].epoch.0, 2);
     assert!(matches!(store.find(jobs[0].id).await.unwrap(), FoundRow::Finished { .. }));
     let stale = owner.apply(vec![succeed(original(&jobs[1]), 1)]).await.unwrap();
@@ -137,7 +142,7 @@ async fn batches_are_applied_in_the_order_of_the_calls_even_when_one_does_not_fi
     let answers = join_all(calls.into_iter().map(|batch| store.apply(SharedBatch::new(batch)))).await;
     for (place, answer) in answers.into_iter().enumerate() {
         let void = if place % 2 == 0 { vec![absent.id] } else { vec![] };
-        assert_eq!(answer.unwrap(), Applied::Done { void: void.into() }, "batch {place}");
+        assert_eq!(answer.unwrap(), Applied::done(void.into()), "batch {place}");
     }
 }
 
@@ -164,7 +169,7 @@ async fn a_batch_does_not_overtake_one_that_is_looked_at_again() {
     }
     let answers = join_all(calls.into_iter().map(|batch| store.apply(SharedBatch::new(batch)))).await;
     for pair in answers.chunks(2) {
-        assert!(matches!(&pair[0], Ok(Applied::Done { void }) if void.jobs == [absent.id]), "{pair:?}");
+        assert!(matches!(&pair[0], Ok(Applied::Done { void, .. }) if void.jobs == [absent.id]), "{pair:?}");
         assert!(matches!(&pair[1], Err(StoreError::Inconsistent(_))), "{pair:?}");
     }
 }
@@ -188,7 +193,7 @@ async fn batches_for_one_lane_and_for_all_keep_their_order() {
         calls.extend(four.iter().map(|job| owner.batch(vec![succeed(last(job), 3)])));
     }
     for answer in join_all(calls.into_iter().map(|batch| store.apply(SharedBatch::new(batch)))).await {
-        assert_eq!(answer.unwrap(), Applied::Done { void: Void::default() });
+        assert_eq!(answer.unwrap(), Applied::done(Void::default()));
     }
 }
 
@@ -226,4 +231,78 @@ async fn a_store_that_is_closed_has_answered_what_was_queued() {
         writes: vec![],
     };
     assert!(matches!(store.apply(SharedBatch::new(empty)).await, Err(StoreError::Closed)));
+}
+
+/// The step of a batch locks the first run and waits for the second, while somebody who holds the second waits for the first.
+#[tokio::test]
+async fn a_batch_that_ends_in_a_deadlock_is_applied_again_and_loses_nothing() {
+    let database = Database::new();
+    // Who waits looks for a deadlock once, after this time. By then there has to be one, on a busy machine, too.
+    database.execute(
+        "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET deadlock_timeout = ''4s''', current_database()); END $$",
+    );
+    let store = database.store().await;
+    let mut owner = owner_of(&store, &[]).await;
+    let made = By { at: at(0), who: "ann".to_owned() };
+    let spec = r#"{"nodes":[{"name":"a","task":"t"},{"name":"b","task":"t","needs":["a"]}]}"#.to_owned();
+    let namespace = NamespaceId::DEFAULT;
+    let version = WorkflowRow { namespace, name: "flow".to_owned(), version: 0, spec, made: made.clone() };
+    store.put_workflow(version).await.unwrap();
+    let mut ends = Vec::new();
+    for n in 1..=2 {
+        let row = RunRow {
+            id: RunId::new(at(0), ShardId(2), n),
+            namespace,
+            workflow: "flow".to_owned(),
+            version: 1,
+            made: made.clone(),
+            input: None,
+            tasks: vec![Some((task_id(1), priority(0))); 2],
+            state: RunState::new(2, at(1_000)),
+            status: RunStatus::Running,
+        };
+        let job = store.start_run(row).await.unwrap().jobs.remove(0);
+        let key = JobKey::original(job.id);
+        owner.done(vec![start(key, 1)]).await;
+        let settle = settled(key, 1, JobState::Succeeded, Ending::Succeeded);
+        ends.push(Write::Job(JobWrite::Settle(Settle { node: job.node.map(Box::new), ..settle })));
+    }
+    let mut ids: Vec<String> = Vec::new();
+    let (other, watcher) = (raw(&database).await, raw(&database).await);
+    for row in watcher.query("SELECT id::text FROM workflow_run ORDER BY id", &[]).await.unwrap() {
+        ids.push(row.get(0));
+    }
+    // Whoever finds the deadlock is ended, which is not to be the other one.
+    other.batch_execute("SET deadlock_timeout = '1h'; BEGIN").await.unwrap();
+    other.batch_execute(&format!("SELECT FROM workflow_run WHERE id = '{}' FOR UPDATE", ids[1])).await.unwrap();
+    let batch = SharedBatch::new(owner.batch(ends));
+    let applying = tokio::spawn({
+        let store = store.clone();
+        async move { store.apply(batch).await }
+    });
+    waiting_for_locks(&watcher, 1).await;
+    let lock_first = format!("SELECT FROM workflow_run WHERE id = '{}' FOR UPDATE", ids[0]);
+    tokio::time::timeout(Duration::from_secs(30), other.batch_execute(&lock_first)).await.unwrap().unwrap();
+    // The batch has lost, and waits once more.
+    waiting_for_locks(&watcher, 1).await;
+    assert!(!applying.is_finished());
+    let deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
+    other.batch_execute("COMMIT").await.unwrap();
+    let Applied::Done { void, steps } = applying.await.unwrap().unwrap() else { panic!("it is fenced") };
+    assert_eq!((void, steps.released.len()), (Void::default(), 2), "each run goes on, once");
+    for n in 1..=2 {
+        let run = store.run(RunId::new(at(0), ShardId(2), n)).await.unwrap().unwrap();
+        let states: Vec<NodeStatus> = run.state.nodes.iter().map(|node| node.status).collect();
+        assert_eq!((states, run.status), (vec![NodeStatus::Succeeded, NodeStatus::Active], RunStatus::Running));
+    }
+    // Sessions report their figures when they end or have nothing to do.
+    let mut seen: i64 = 0;
+    for _ in 0..600 {
+        seen = watcher.query_one(deadlocks, &[]).await.unwrap().get(0);
+        if seen > 0 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(seen > 0, "there was a deadlock");
 }

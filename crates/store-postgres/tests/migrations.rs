@@ -15,7 +15,7 @@ use punctual_store_tests::fixture::{Owner, at, named_task, new_job, original, se
 use punctual_store_tests::report_fixture::{notice, tell, waiting, with_backfill, with_rule};
 use punctual_store_tests::schedule_fixture::watermark;
 
-const KNOWN: [(u32, &str); 30] = [
+const KNOWN: [(u32, &str); 31] = [
     (1, "first"),
     (2, "artifacts"),
     (3, "details"),
@@ -46,6 +46,7 @@ const KNOWN: [(u32, &str); 30] = [
     (28, "running_places"),
     (29, "cluster_secret"),
     (30, "log_bytes"),
+    (31, "run_steps"),
 ];
 
 fn refusal(result: Result<PostgresStore, StoreError>) -> StoreError {

@@ -159,7 +159,7 @@ async fn a_database_that_hangs_after_many_batches_is_noticed_as_soon() {
     let (last, others) = jobs.split_last().unwrap();
     let batches: Vec<_> = others.iter().map(&mut start).collect();
     for applied in join_all(batches.into_iter().map(|batch| store.apply(batch))).await {
-        assert_eq!(applied.unwrap(), Applied::Done { void: Void::default() });
+        assert_eq!(applied.unwrap(), Applied::done(Void::default()));
     }
     let last = start(last);
     server.pause();

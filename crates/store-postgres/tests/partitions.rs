@@ -98,7 +98,7 @@ async fn empty_partitions_go_when_all_they_could_hold_is_old() {
     // A row for a time that was dropped gets its partition back.
     let late = new_job(50, 10, 0);
     submit(&store, vec![late.clone()]).await.unwrap();
-    assert_eq!(owner.apply(vec![ended_at(&late, at(2))]).await.unwrap(), Applied::Done { void: Void::default() });
+    assert_eq!(owner.apply(vec![ended_at(&late, at(2))]).await.unwrap(), Applied::done(Void::default()));
     assert_eq!(partitions(&database)[0], 0);
 }
 

@@ -250,7 +250,7 @@ async fn what_is_void_is_not_told_and_holds_up_no_order() {
     }
     let answers = join_all(calls.into_iter().map(|batch| store.apply(SharedBatch::new(batch)))).await;
     for (answer, n) in answers.into_iter().zip(0..) {
-        let Ok(Applied::Done { void }) = answer else { panic!("{answer:?}") };
+        let Ok(Applied::Done { void, .. }) = answer else { panic!("{answer:?}") };
         let expected = match n % 4 {
             0 | 1 => (0, 1),
             2 => (1, 0),

@@ -167,7 +167,7 @@ async fn of_schedules_that_are_stored_under_one_name_at_once_one_stays() {
         let [one, other] = [&ours, &theirs].map(|rows| SharedBatch::new(owner.batch(rows.iter().map(add).collect())));
         let (one, other) = tokio::join!(store.apply(one), store.apply(other));
         let void = [one, other].map(|applied| match applied.unwrap() {
-            Applied::Done { void: Void { jobs, schedules, occurrences } } => {
+            Applied::Done { void: Void { jobs, schedules, occurrences }, .. } => {
                 assert!(jobs.is_empty() && occurrences.is_empty());
                 schedules.into_iter().collect::<HashSet<_>>()
             }

@@ -196,7 +196,7 @@ impl Bench {
         let fences: Vec<(ShardId, Epoch)> = self.owned.iter().map(|owned| (owned.shard, owned.epoch)).collect();
         let batch = Batch { seq: BatchSeq(seq), server: self.server, fences, at: now(), writes };
         let applied = self.store.apply(SharedBatch::new(batch)).await.expect("a batch that fits");
-        assert_eq!(applied, Applied::Done { void: Void::default() });
+        assert_eq!(applied, Applied::done(Void::default()));
     }
 
     fn start(&self, row: &JobRow) -> Write {

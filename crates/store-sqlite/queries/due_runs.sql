@@ -1,5 +1,7 @@
--- Runs that are to be looked at by now, the longest overdue first.
+-- Runs that are to be looked at by now, the longest overdue first, after one of them.
 -- Guarantees: each once.
 -- Index: workflow_run_wake, in its order.
 -- Concurrency: a snapshot.
-SELECT id FROM workflow_run WHERE wake_at <= ?1 ORDER BY wake_at LIMIT ?2
+SELECT wake_at, id, status <> 0 FROM workflow_run
+WHERE wake_at <= ?1 AND (wake_at, id) > (?2, ?3)
+ORDER BY wake_at, id LIMIT ?4

@@ -40,6 +40,7 @@ pub(crate) const MIGRATIONS: &[Migration] = punctual_store::migrations![
     "0029_running_places",
     "0030_cluster_secret",
     "0031_log_bytes",
+    "0032_due_runs",
 ];
 
 /// Why the schema could not be brought up to date.

@@ -6,8 +6,8 @@ use punctual_core::shard::write::{Batch, Void};
 use punctual_core::workflow::{NodeRef, RunEvent, RunState, RunStatus};
 use punctual_core::{JobId, NamespaceId, RunId, TaskId, Timestamp};
 use punctual_store::{
-    FoundRow, Maker, OpenRun, Result, RunChange, RunFilter, RunRow, RunStep, VERSIONS_MAX, WORKFLOWS_MAX, WorkflowRow,
-    WorkflowStored, Workflows, run_ends, tasks_from_bytes, tasks_to_bytes,
+    DueRun, FoundRow, Maker, OpenRun, Result, RunChange, RunFilter, RunRow, RunStep, RunSteps, VERSIONS_MAX,
+    WORKFLOWS_MAX, WorkflowRow, WorkflowStored, Workflows, run_ends, tasks_from_bytes, tasks_to_bytes,
 };
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
@@ -87,9 +87,12 @@ impl Workflows for SqliteStore {
         self.shared.people_reads.read(list).await
     }
 
-    async fn due_runs(&self, now: Timestamp, limit: usize) -> Result<Vec<RunId>> {
+    async fn due_runs(&self, now: Timestamp, after: Option<DueRun>, limit: usize) -> Result<Vec<DueRun>> {
         let due = move |conn: &Connection| {
-            rows(conn, sql!("due_runs"), params![now.as_micros(), limit as i64], |row| codec::run_id(row, 0))
+            let (at, id) = after.map_or((i64::MIN, [0; 16]), |after| (after.at.as_micros(), after.id.to_bytes()));
+            rows(conn, sql!("due_runs"), params![now.as_micros(), at, id, limit as i64], |row| {
+                Ok(DueRun { at: codec::time(row, 0)?, id: codec::run_id(row, 1)?, has_ended: row.get(2)? })
+            })
         };
         self.shared.owner_reads.read(due).await
     }
@@ -188,19 +191,23 @@ fn use_tasks(db: &mut Db, row: &RunRow, gone: &[TaskId]) -> Done<()> {
 
 /// What follows from the ends of jobs in a batch. The jobs have ended whatever becomes of their run, and the others of its
 /// shard must not wait for it.
-pub(crate) fn step_all(db: &mut Db, batch: &Batch, void: &Void) -> Done<()> {
+pub(crate) fn step_all(db: &mut Db, batch: &Batch, void: &Void) -> Done<RunSteps> {
+    let mut steps = RunSteps::default();
     for (run, events) in run_ends(batch, void) {
         let advanced = match one(&db.conn, run) {
             Ok(None) => continue,
-            Ok(Some(row)) => advance(db, &row, &events, batch.at, punctual_core::ShardId::COUNT_MAX).map(drop),
+            Ok(Some(row)) => advance(db, &row, &events, batch.at, punctual_core::ShardId::COUNT_MAX),
             Err(failure) => Err(failure),
         };
         match advanced {
             Err(Failure::Refused(error)) => tracing::error!(%run, %error, "a run cannot be read or written"),
-            advanced => advanced?,
+            advanced => {
+                let step = advanced?;
+                steps.add(&step.row, &step.jobs);
+            }
         }
     }
-    Ok(())
+    Ok(steps)
 }
 
 /// Applies events to a run. If what follows cannot be stored, the run fails instead.
@@ -244,10 +251,16 @@ fn gone_tasks(conn: &Connection, row: &RunRow) -> Done<Vec<TaskId>> {
 
 /// Works out what follows, and writes nothing.
 fn step(db: &Db, row: RunRow, gone: &[TaskId], events: &[RunEvent], now: Timestamp) -> Done<RunStep> {
-    let spec = definition(&db.conn, row.namespace, &row.workflow, Some(row.version))?
-        .ok_or_else(|| Failure::inconsistent(format!("the definition of {} is gone", row.id)))?
-        .spec;
-    let mut open = OpenRun::new(row, &spec).map_err(Failure::Refused)?.without_tasks(gone);
+    let graph = match db.graphs.get(&row) {
+        Some(graph) => graph,
+        None => {
+            let spec = definition(&db.conn, row.namespace, &row.workflow, Some(row.version))?
+                .ok_or_else(|| Failure::inconsistent(format!("the definition of {} is gone", row.id)))?
+                .spec;
+            db.graphs.read(&row, &spec).map_err(Failure::Refused)?
+        }
+    };
+    let mut open = OpenRun::new(row, graph).map_err(Failure::Refused)?.without_tasks(gone);
     loop {
         let missing = match open.step(events, now) {
             Ok(step) => return Ok(step),

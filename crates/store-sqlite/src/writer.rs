@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use punctual_core::{NamespaceId, TaskId, Timestamp};
-use punctual_store::{Result, StoreError};
+use punctual_store::{Graphs, Result, StoreError};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
@@ -80,13 +80,15 @@ pub(crate) struct Db {
     pub(crate) conn: Connection,
     /// Tasks that were looked up; emptied when something is rolled back.
     pub(crate) known_tasks: HashMap<TaskId, KnownTask>,
+    /// Definitions that runs are stepped by; emptied when the transaction is rolled back.
+    pub(crate) graphs: Graphs,
     /// `None` in a database without a file.
     commits: Option<Commits>,
 }
 
 impl Db {
     pub(crate) fn new(conn: Connection, commits: Option<Commits>) -> Self {
-        Self { conn, known_tasks: HashMap::new(), commits }
+        Self { conn, known_tasks: HashMap::new(), graphs: Graphs::default(), commits }
     }
 
     /// For operations that may find out halfway that they must refuse.
@@ -272,6 +274,7 @@ fn commit_group(db: &mut Db, health: &Health, answers: &Answers, group: &mut Vec
 
 fn roll_back(db: &mut Db, health: &Health, error: &rusqlite::Error) -> StoreError {
     db.known_tasks.clear();
+    db.graphs.forget();
     if !db.conn.is_autocommit()
         && let Err(error) = db.statement("ROLLBACK")
     {

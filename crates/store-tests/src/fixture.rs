@@ -19,7 +19,7 @@ use punctual_core::{
 };
 use punctual_store::{
     Applied, ArtifactKind, CreatedArtifact, Filter, FinishedJob, HotJob, NewArtifact, NewJob, Order, Owned, Page,
-    Position, Result, Store, StoreError, Submission, Submitted, Tables, TaskChange,
+    Position, Result, RunSteps, Store, StoreError, Submission, Submitted, Tables, TaskChange,
 };
 
 /// Cases expect stores with so many shards.
@@ -195,12 +195,24 @@ impl<'a> Owner<'a> {
 
     /// Applies what must fit.
     pub async fn done(&mut self, writes: Vec<Write>) {
-        assert_eq!(self.apply(writes).await.unwrap(), Applied::Done { void: Void::default() });
+        self.void_of(writes, Void::default()).await;
     }
 
     /// Applies what comes too late for this job, and only that.
     pub async fn void(&mut self, writes: Vec<Write>, job: JobId) {
-        assert_eq!(self.apply(writes).await.unwrap(), Applied::Done { void: vec![job].into() });
+        self.void_of(writes, vec![job].into()).await;
+    }
+
+    async fn void_of(&mut self, writes: Vec<Write>, expected: Void) -> RunSteps {
+        match self.apply(writes).await.unwrap() {
+            Applied::Done { void, steps } if void == expected => steps,
+            applied => panic!("{applied:?} instead of {expected:?}"),
+        }
+    }
+
+    /// Applies what must fit, and answers what followed in runs.
+    pub async fn stepped(&mut self, writes: Vec<Write>) -> RunSteps {
+        self.void_of(writes, Void::default()).await
     }
 
     /// Applies what must not fit.

@@ -153,7 +153,7 @@ pub async fn ledger(store: &dyn Store, schedule: ScheduleId) -> Vec<OccurrenceRo
 impl Owner<'_> {
     /// Applies a batch of which this is left out, and only this.
     pub async fn all_but(&mut self, writes: Vec<Write>, mut left_out: Void) {
-        let Applied::Done { mut void } = self.apply(writes).await.unwrap() else { panic!("it is fenced") };
+        let Applied::Done { mut void, .. } = self.apply(writes).await.unwrap() else { panic!("it is fenced") };
         for void in [&mut void, &mut left_out] {
             void.schedules.sort_unstable();
             void.occurrences.sort_unstable();

@@ -6,11 +6,12 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use punctual_core::attempt::AttemptRecord;
 use punctual_core::give_backs::{GiveBacks, GivenBack};
+use punctual_core::job::Input;
 use punctual_core::namespace::NamespaceId;
 use punctual_core::schedule::Source;
 use punctual_core::task::Priority;
 use punctual_core::workflow::NodeRef;
-use punctual_core::{AttemptNo, Counters, JobId, JobKey, JobState, Span, TaskId, Timestamp, WorkerId};
+use punctual_core::{AttemptNo, Counters, JobId, JobKey, JobRow, JobState, Span, TaskId, Timestamp, WorkerId};
 
 use crate::{RequesterId, Result};
 
@@ -37,6 +38,26 @@ pub struct NewJob {
 }
 
 impl NewJob {
+    /// Its row, as a load would show it.
+    pub fn row(&self) -> JobRow {
+        JobRow {
+            key: JobKey::original(self.id),
+            task: self.task,
+            priority: self.priority,
+            counters: Counters::NEW,
+            submitted_at: self.submitted_at,
+            tracing_id: self.tracing_id.clone(),
+            source: self.source.map(Box::new),
+            node: self.node.map(Box::new),
+            give_backs: None,
+            input: match &self.input {
+                None => Input::None,
+                Some(bytes) if bytes.len() <= Input::INLINE_MAX => Input::Inline(bytes.clone()),
+                Some(bytes) => Input::Stored { len: bytes.len() as u32 },
+            },
+        }
+    }
+
     /// Why it exists, as stores keep it.
     pub fn maker(&self) -> Option<[u8; Source::LEN]> {
         self.node.map(NodeRef::to_bytes).or_else(|| self.source.map(Source::to_bytes))

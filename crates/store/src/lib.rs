@@ -91,11 +91,11 @@ pub use secrets::{
 };
 pub use tasks::{Interned, TaskChange, Tasks};
 pub use throttle::Throttle;
-pub use transitions::{Applied, FoundRow, LoadPage, OpenStarts, Transitions};
+pub use transitions::{Applied, FoundRow, LoadPage, OpenStarts, RunSteps, Transitions};
 pub use workers::{SeenWorker, SeenWorkers};
 pub use workflows::{
-    OpenRun, RunChange, RunFilter, RunRow, RunStep, VERSIONS_MAX, WORKFLOWS_MAX, WorkflowRow, WorkflowStored,
-    Workflows, run_ends, tasks_from_bytes, tasks_to_bytes,
+    DueRun, Graphs, OpenRun, RunChange, RunFilter, RunRow, RunStep, VERSIONS_MAX, WORKFLOWS_MAX, WorkflowRow,
+    WorkflowStored, Workflows, run_ends, tasks_from_bytes, tasks_to_bytes,
 };
 
 pub type Result<T> = std::result::Result<T, StoreError>;

@@ -5,9 +5,25 @@ use bytes::Bytes;
 use punctual_core::attempt::AttemptNo;
 use punctual_core::shard::event::Load;
 use punctual_core::shard::write::{Epoch, OpenStart, SharedBatch, StartsId, Void};
-use punctual_core::{Counters, JobId, JobKey, JobRow, JobState, ShardId};
+use punctual_core::{Counters, JobId, JobKey, JobRow, JobState, RunId, ShardId};
 
 use crate::Result;
+
+/// What followed in runs from the ends of their jobs, in the same transaction.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RunSteps {
+    /// The jobs that were released, due at once. To know them saves the owner a read of each shard that has one.
+    pub released: Vec<JobRow>,
+    /// Runs that have ended, and whose jobs have not heard of it.
+    pub ended: Vec<RunId>,
+}
+
+impl Applied {
+    /// All of it, or all but what is in `void`, without a step of a run.
+    pub fn done(void: Void) -> Self {
+        Self::Done { void, steps: RunSteps::default() }
+    }
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Applied {
@@ -15,7 +31,11 @@ pub enum Applied {
     /// not what [`JobWrite::expects_waiting`](punctual_core::shard::write::JobWrite::expects_waiting) says, because the owner was told of it too late.
     /// Of a finished one: it was not in history any more, or not as it had been read. Likewise schedules
     /// whose names were taken, and planned times that had their verdicts.
-    Done { void: Void },
+    Done {
+        void: Void,
+        /// What followed in runs of workflows.
+        steps: RunSteps,
+    },
     /// These shards have another epoch by now. Nothing of the batch was applied.
     Fenced(Vec<ShardId>),
 }

@@ -1,6 +1,7 @@
 //! Workflows, and their runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -13,7 +14,7 @@ use punctual_core::workflow::{
 use punctual_core::{JobId, NamespaceId, RunId, Span, TaskId, Timestamp};
 use serde_json::Value;
 
-use crate::{NewJob, Result, StoreError};
+use crate::{NewJob, Result, RunSteps, StoreError};
 
 /// Workflows of a namespace.
 pub const WORKFLOWS_MAX: usize = 1_000;
@@ -88,6 +89,16 @@ pub struct RunFilter {
     pub limit: usize,
 }
 
+/// A run that is to be looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DueRun {
+    /// Since when.
+    pub at: Timestamp,
+    pub id: RunId,
+    /// Only its job is still to hear of it.
+    pub has_ended: bool,
+}
+
 /// The end of a job of a run reaches its run in [`Transitions::apply`](crate::Transitions::apply), in the transaction that ends
 /// the job. Nothing else of a run is fenced: whoever changes it locks its row.
 ///
@@ -124,17 +135,71 @@ pub trait Workflows: Send + Sync + 'static {
     /// The latest first.
     async fn list_runs(&self, filter: RunFilter) -> Result<Vec<RunRow>>;
 
-    /// Runs that are to be looked at by now, the longest overdue first.
-    async fn due_runs(&self, now: Timestamp, limit: usize) -> Result<Vec<RunId>>;
+    /// Runs that are to be looked at by now, the longest overdue first, after `after`.
+    async fn due_runs(&self, now: Timestamp, after: Option<DueRun>, limit: usize) -> Result<Vec<DueRun>>;
 
     /// The node that a job is for.
     async fn node_of_job(&self, job: JobId) -> Result<Option<NodeRef>>;
 }
 
+/// Definitions that were read and checked. A step needs that of its run, which never changes, and reading it takes longer than
+/// the step.
+#[derive(Default)]
+pub struct Graphs(Mutex<KeptGraphs>);
+
+#[derive(Default)]
+struct KeptGraphs {
+    graphs: HashMap<(NamespaceId, String, u32), Arc<Graph>>,
+    /// Of their texts.
+    bytes: usize,
+}
+
+impl Graphs {
+    /// The texts of what is kept may be this long together. Beyond it all are forgotten, and read again when they are needed.
+    const KEPT_BYTES_MAX: usize = 16 << 20;
+
+    fn kept(&self) -> MutexGuard<'_, KeptGraphs> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// That of the run's version, if it is at hand.
+    pub fn get(&self, row: &RunRow) -> Option<Arc<Graph>> {
+        self.kept().graphs.get(&(row.namespace, row.workflow.clone(), row.version)).cloned()
+    }
+
+    /// Reads that of the run's version. It has to be durable.
+    pub fn read(&self, row: &RunRow, spec: &str) -> Result<Arc<Graph>> {
+        let graph = Arc::new(graph_of(row, spec)?);
+        let mut kept = self.kept();
+        if kept.bytes + spec.len() > Self::KEPT_BYTES_MAX {
+            *kept = KeptGraphs::default();
+        }
+        let before = kept.graphs.insert((row.namespace, row.workflow.clone(), row.version), Arc::clone(&graph));
+        if before.is_none() {
+            kept.bytes += spec.len();
+        }
+        Ok(graph)
+    }
+
+    /// What was read may never have been: a transaction was rolled back, or the database has gone back in time.
+    pub fn forget(&self) {
+        *self.kept() = KeptGraphs::default();
+    }
+}
+
+fn unreadable(row: &RunRow, what: &str) -> StoreError {
+    StoreError::Inconsistent(format!("the definition of {}: {what}", row.id))
+}
+
+fn graph_of(row: &RunRow, spec: &str) -> Result<Graph> {
+    let spec: WorkflowSpec = serde_json::from_str(spec).map_err(|error| unreadable(row, &error.to_string()))?;
+    Graph::of(&spec).map_err(|faults| unreadable(row, &format!("{faults:?}")))
+}
+
 /// A run whose row is locked, and what a step of it needs.
 pub struct OpenRun {
     row: RunRow,
-    graph: Graph,
+    graph: Arc<Graph>,
     input: Value,
     pub known: Known,
 }
@@ -151,17 +216,20 @@ pub struct RunStep {
 }
 
 impl OpenRun {
-    /// `spec` is that of the run's version.
-    pub fn new(row: RunRow, spec: &str) -> Result<Self> {
-        let unreadable = |what: String| StoreError::Inconsistent(format!("the definition of {}: {what}", row.id));
-        let spec: WorkflowSpec = serde_json::from_str(spec).map_err(|error| unreadable(error.to_string()))?;
-        let graph = Graph::of(&spec).map_err(|faults| unreadable(format!("{faults:?}")))?;
+    /// `graph` is that of the run's version.
+    pub fn new(row: RunRow, graph: Arc<Graph>) -> Result<Self> {
         if graph.nodes.len() != row.state.nodes.len() {
-            return Err(unreadable("it has other nodes than the run".to_owned()));
+            return Err(unreadable(&row, "it has other nodes than the run"));
         }
         let input = row.input.as_deref().map(serde_json::from_slice).transpose();
-        let input = input.map_err(|error| unreadable(error.to_string()))?.unwrap_or(Value::Null);
+        let input = input.map_err(|error| unreadable(&row, &error.to_string()))?.unwrap_or(Value::Null);
         Ok(Self { row, graph, input, known: Known::default() })
+    }
+
+    /// `spec` is that of the run's version.
+    pub fn of_spec(row: RunRow, spec: &str) -> Result<Self> {
+        let graph = graph_of(&row, spec)?;
+        Self::new(row, Arc::new(graph))
     }
 
     pub fn id(&self) -> RunId {
@@ -213,6 +281,15 @@ impl RunStep {
 
     pub fn into_change(self) -> RunChange {
         RunChange { row: self.row, jobs: self.jobs, cancels: self.cancels, refused: self.refused }
+    }
+}
+
+impl RunSteps {
+    pub fn add(&mut self, row: &RunRow, jobs: &[NewJob]) {
+        self.released.extend(jobs.iter().map(NewJob::row));
+        if row.state.awaits_report() {
+            self.ended.push(row.id);
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What people do to runs, and what time alone brings about.
 
 use bytes::Bytes;
-use futures_util::future::join_all;
+use futures_util::future::{join_all, try_join_all};
 use punctual_api::{
     DecideRequest, ErrorKind, GateDecision, ResumeRequest, RunEventRequest, RunQuery, RunView, SkipNodeRequest,
     VersionQuery, WorkflowQuery,
@@ -9,7 +9,7 @@ use punctual_api::{
 use punctual_core::shard::event::Command;
 use punctual_core::workflow::{GateVerdict, OUTPUT_KEPT_MAX, Refusal, RunEvent, WorkflowSpec};
 use punctual_core::{JobId, RunId, json};
-use punctual_store::{RunChange, RunRow, StoreError};
+use punctual_store::{DueRun, RunChange, RunRow, StoreError};
 
 use super::apply::read_spec;
 use crate::principal::By;
@@ -18,8 +18,12 @@ use crate::{App, AppError, Checked, Faults, Result, cut, validate};
 
 /// Jobs that are cancelled at a time.
 const CANCELS_AT_ONCE: usize = 32;
-/// Runs that one look advances.
+/// Runs that are advanced at a time.
+pub(super) const RUNS_AT_ONCE: usize = 16;
+/// A page of due runs.
 const DUE_RUNS_MAX: usize = 500;
+/// Pages of one look.
+const DUE_PAGES_MAX: usize = 10;
 
 impl App {
     /// Ends a run: nothing more of it starts, and its jobs are cancelled.
@@ -97,19 +101,37 @@ impl App {
     }
 
     /// Advances the runs of this server's shards whose time has come: gates that nobody decided, runs that take too long, and
-    /// jobs that are still to be cancelled. Answers the runs that have ended and whose jobs have not heard of it.
-    pub(super) async fn advance_runs(&self) -> Result<Vec<RunRow>> {
+    /// jobs that are still to be cancelled. Answers the runs that have ended and whose jobs have not heard of it. A look goes
+    /// through some pages, and `looked` is where the next one goes on: runs of other servers are in them as well, and must
+    /// not hide those of this one.
+    pub(super) async fn advance_runs(&self, looked: &mut Option<DueRun>) -> Result<Vec<RunRow>> {
         let owned = self.0.cluster.owned_here();
         let mut ended = Vec::new();
         if owned.is_empty() {
             return Ok(ended);
         }
-        let due = self.0.store.due_runs(self.now(), DUE_RUNS_MAX).await?;
-        for id in due.into_iter().filter(|id| owned.contains(&id.shard())) {
-            let row = self.change_and_tell(id, RunEvent::Tick).await?;
-            ended.extend(row.filter(|row| row.state.awaits_report()));
+        for _ in 0..DUE_PAGES_MAX {
+            let due = self.0.store.due_runs(self.now(), *looked, DUE_RUNS_MAX).await?;
+            let mine: Vec<DueRun> = due.iter().copied().filter(|run| owned.contains(&run.id.shard())).collect();
+            for part in mine.chunks(RUNS_AT_ONCE) {
+                let rows = try_join_all(part.iter().map(|run| self.look_at(*run))).await?;
+                ended.extend(rows.into_iter().flatten().filter(|row| row.state.awaits_report()));
+            }
+            *looked = due.last().copied().filter(|_| due.len() == DUE_RUNS_MAX);
+            if looked.is_none() {
+                break;
+            }
         }
         Ok(ended)
+    }
+
+    async fn look_at(&self, run: DueRun) -> Result<Option<RunRow>> {
+        // Nothing follows in a run that has ended, so that its row need not be written.
+        if run.has_ended {
+            Ok(self.0.store.run(run.id).await?)
+        } else {
+            self.change_and_tell(run.id, RunEvent::Tick).await
+        }
     }
 
     pub(super) async fn advance_run(&self, id: RunId, event: RunEvent) -> Result<()> {

@@ -7,20 +7,20 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{join_all, try_join_all};
 use punctual_core::attempt::{AttemptNo, Failure, FailureClass, Last, Outcome, Ran};
 use punctual_core::shard::event::{Assignment, Report};
 use punctual_core::workflow::{RunEvent, RunJob, RunStatus};
 use punctual_core::{JobId, RunId};
 use punctual_engine::{Outgoing, OutgoingReceiver, WorkerSession};
-use punctual_store::RunRow;
+use punctual_store::{DueRun, RunRow};
 use tokio::time::Instant;
 
+use super::change::RUNS_AT_ONCE;
 use crate::{App, Result};
 
 /// Runs of schedules, jobs and nodes that are under way in the shards of one server. Each is a running job in memory.
 const AT_ONCE_MAX: u32 = 20_000;
-const STARTS_AT_ONCE: usize = 16;
 /// A connection ends at once while shards are being acquired, and is made again.
 const CONNECT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -42,6 +42,8 @@ pub struct Conductor {
     cancelled: Vec<Attempt>,
     /// Attempts whose ends are durable.
     acknowledged: Vec<Attempt>,
+    /// How far the look at due runs has come.
+    looked: Option<DueRun>,
 }
 
 impl Conductor {
@@ -56,18 +58,24 @@ impl Conductor {
             under_way: HashSet::new(),
             cancelled: Vec::new(),
             acknowledged: Vec::new(),
+            looked: None,
         }
     }
 
-    /// Whether runs have to be looked at soon, because their jobs end with them.
+    /// Whether runs have to be looked at soon, because their jobs end with them, or because there are more.
     pub fn is_busy(&self) -> bool {
-        !self.under_way.is_empty()
+        !self.under_way.is_empty() || self.looked.is_some()
     }
 
-    /// Resolves when the engine has something to say.
+    /// Resolves when the engine has something to say, or when a run has ended whose job is to hear of it.
     pub async fn wake(&mut self) {
         let Some((_, receiver)) = &mut self.connection else { return std::future::pending().await };
-        match receiver.recv().await {
+        let engine = &self.app.0.engine;
+        let received = tokio::select! {
+            received = receiver.recv() => received,
+            () = engine.run_ended() => return,
+        };
+        match received {
             Some(outgoing) => self.received.push(outgoing),
             None => self.disconnect(),
         }
@@ -88,13 +96,8 @@ impl Conductor {
         self.forget_others();
         self.start_all().await;
         self.cancel_all().await?;
-        while let Some(&(job, attempt)) = self.acknowledged.last() {
-            self.app.advance_run(RunId::of_attempt(job, attempt.0), RunEvent::Reported).await?;
-            self.refused.remove(&(job, attempt));
-            self.under_way.remove(&(job, attempt));
-            self.acknowledged.pop();
-        }
-        let ended = self.app.advance_runs().await?;
+        self.finish_all().await?;
+        let ended = self.app.advance_runs(&mut self.looked).await?;
         if let Some((session, _)) = &self.connection {
             let reports: Vec<Report> = ended.iter().filter_map(report).chain(self.refused.values().cloned()).collect();
             if !reports.is_empty() {
@@ -137,7 +140,7 @@ impl Conductor {
 
     async fn start_all(&mut self) {
         let app = &self.app;
-        for part in std::mem::take(&mut self.unstarted).chunks(STARTS_AT_ONCE) {
+        for part in std::mem::take(&mut self.unstarted).chunks(RUNS_AT_ONCE) {
             let started = join_all(part.iter().map(|one| app.start_run_of(one))).await;
             for (assignment, started) in part.iter().zip(started) {
                 let Err(error) = started else { continue };
@@ -157,6 +160,22 @@ impl Conductor {
                 self.refused.insert((id, attempt), Report { id, attempt, outcome, timed_out: false, details: None });
             }
         }
+    }
+
+    /// Writes down that these jobs have ended.
+    async fn finish_all(&mut self) -> Result<()> {
+        while !self.acknowledged.is_empty() {
+            let from = self.acknowledged.len().saturating_sub(RUNS_AT_ONCE);
+            let part = &self.acknowledged[from..];
+            let reported =
+                |(job, attempt): &Attempt| self.app.advance_run(RunId::of_attempt(*job, attempt.0), RunEvent::Reported);
+            try_join_all(part.iter().map(reported)).await?;
+            for attempt in self.acknowledged.drain(from..) {
+                self.refused.remove(&attempt);
+                self.under_way.remove(&attempt);
+            }
+        }
+        Ok(())
     }
 
     /// A run that could not be started yet is cancelled once it was.

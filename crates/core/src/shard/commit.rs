@@ -8,7 +8,7 @@ use crate::job::{Input, JobKey};
 use crate::lifecycle::JobState;
 use crate::namespace::NamespaceId;
 use crate::schedule::Origin;
-use crate::shard::event::{AssignedInput, Assignment, Change, Send};
+use crate::shard::event::{AssignedInput, Assignment, Change, Released, Send};
 use crate::shard::judge::End;
 use crate::shard::live::{Live, Stage};
 use crate::shard::outcomes::is_taken_back;
@@ -62,12 +62,27 @@ impl Owner {
     /// happen. What is in `void` was left out, because the rows were not as expected: a hint came so
     /// late that its job had started or ended before, or a former owner had decided already.
     pub fn committed(&mut self, seq: BatchSeq, void: &Void, now: Timestamp) {
+        self.committed_with(seq, void, Released::InStore, now);
+    }
+
+    /// As `committed`, with the jobs of runs that the store released in the same transaction.
+    pub fn committed_with(&mut self, seq: BatchSeq, void: &Void, released: Released, now: Timestamp) {
         self.now = now;
         let (batch, _) = self.answered(seq);
         self.counts.commits += 1;
         for write in &batch.writes {
             if self.still_holds(&batch, write.shard()) {
                 self.written(write, void);
+            }
+        }
+        match released {
+            Released::InStore => self.read_released(&batch),
+            Released::AtHand(jobs) => {
+                for job in jobs {
+                    if self.still_holds(&batch, job.row.key.shard()) {
+                        self.admit(job);
+                    }
+                }
             }
         }
         for id in batch.fences.iter().map(|(id, _)| *id) {
@@ -153,6 +168,20 @@ impl Owner {
             Write::Job(write) => self.job_written(write, void),
             Write::Schedule(write) => self.schedule_written(write, void),
             Write::Notice(_) => {}
+        }
+    }
+
+    /// What follows in a run was stored with the end of its job, in the same shard, due at once: the sweep goes back to it.
+    fn read_released(&mut self, batch: &Batch) {
+        for (_, write) in batch.job_writes() {
+            let JobWrite::Settle(settle) = write else { continue };
+            if settle.node.is_none() || !self.still_holds(batch, settle.key.shard()) {
+                continue;
+            }
+            // The id is only to compare with, and names no shard.
+            let first = JobKey { due_at: settle.finished_at, id: JobId::first_at(settle.finished_at) };
+            let shard = self.shard_mut(settle.key.shard()).expect("it is held");
+            shard.sweeps.read_again(first);
         }
     }
 
@@ -249,13 +278,6 @@ impl Owner {
         if let Some(&(schedule, at)) = settle.success_of.as_deref() {
             let shard = self.shard_mut(id.shard()).expect("checked by the caller");
             shard.schedules.succeeded(schedule, at);
-        }
-        if settle.node.is_some() {
-            // What follows in its run was stored with its end, in the same shard, due at once. The id is only to compare with,
-            // and names no shard.
-            let first = JobKey { due_at: settle.finished_at, id: JobId::first_at(settle.finished_at) };
-            let shard = self.shard_mut(id.shard()).expect("checked by the caller");
-            shard.sweeps.read_again(first);
         }
         if let Some(source) = tracked {
             self.run_ended(source.schedule, id, settle.state);

@@ -90,6 +90,15 @@ pub struct Watch {
     pub late_after: Vec<Span>,
 }
 
+/// The jobs that a batch released in runs of workflows, with the ends of those before them.
+#[derive(Debug, Clone)]
+pub enum Released {
+    /// The owner is not told of them, and reads them.
+    InStore,
+    /// All of them. What finds no room in memory is read later.
+    AtHand(Vec<Loaded>),
+}
+
 #[derive(Debug, Clone)]
 pub enum Event {
     /// This server owns the shard from now on, under this epoch.

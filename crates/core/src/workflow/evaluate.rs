@@ -316,16 +316,20 @@ impl Work<'_> {
     fn propagate(&mut self) -> Result<(), Missing> {
         if self.state.phase == Phase::Nodes {
             let graph = self.graph;
+            let mut is_stopping = self.is_stopping();
             for &node in &graph.order {
-                if !self.is_stopping() {
-                    match self.status(node) {
-                        NodeStatus::Waiting => self.decide(node)?,
-                        NodeStatus::Active if graph.node(node).fans_out() => self.release_items(node)?,
-                        _ => {}
-                    }
+                if is_stopping {
+                    break;
                 }
+                match self.status(node) {
+                    NodeStatus::Waiting => self.decide(node)?,
+                    NodeStatus::Active if graph.node(node).fans_out() => self.release_items(node)?,
+                    _ => continue,
+                }
+                // Only this one has changed. To look at all of them each time is a million looks for a thousand nodes.
+                is_stopping = self.status(node).is_failure() && self.is_stopping();
             }
-            if self.is_stopping() {
+            if is_stopping {
                 self.stop_rest();
             }
             if !self.is_any(&[NodeStatus::Active, NodeStatus::Open, NodeStatus::Waiting]) {

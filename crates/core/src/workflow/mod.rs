@@ -18,8 +18,6 @@ mod spec;
 mod state;
 
 #[cfg(test)]
-mod check_tests;
-#[cfg(test)]
 mod evaluate_tests;
 #[cfg(test)]
 mod random_tests;

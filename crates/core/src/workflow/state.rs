@@ -158,18 +158,21 @@ impl NodeStatus {
     }
 }
 
+/// Written and read with each end of a job, so what each node has is short: times are microseconds, and names are letters. The
+/// long names are those of earlier versions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NodeState {
+    #[serde(rename = "s", alias = "status")]
     pub status: NodeStatus,
     /// How often it was started before.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub round: u16,
     /// The last job that was released for it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "j", alias = "job", default, skip_serializing_if = "Option::is_none")]
     pub job: Option<JobId>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "r", alias = "released_at", with = "micros", default, skip_serializing_if = "Option::is_none")]
     pub released_at: Option<Timestamp>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "e", alias = "ended_at", with = "micros", default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
     /// Why, if no job says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -182,6 +185,45 @@ pub struct NodeState {
     pub output_too_long: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fan: Option<Box<FanState>>,
+}
+
+/// A time as microseconds, which is read more quickly than a text. Texts are read as well.
+mod micros {
+    use std::fmt;
+
+    use serde::de::{Error, Visitor};
+    use serde::{Deserializer, Serialize, Serializer};
+
+    use crate::time::Timestamp;
+
+    struct Written;
+
+    impl Visitor<'_> for Written {
+        type Value = Timestamp;
+
+        fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+            to.write_str("a time, as microseconds or as a text")
+        }
+
+        fn visit_u64<E: Error>(self, micros: u64) -> Result<Timestamp, E> {
+            let at = i64::try_from(micros).ok().and_then(Timestamp::from_micros);
+            at.ok_or_else(|| E::custom("a time that is too late"))
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<Timestamp, E> {
+            Timestamp::parse(text).map_err(E::custom)
+        }
+    }
+
+    #[expect(clippy::ref_option, clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+    pub(super) fn serialize<S: Serializer>(at: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
+        at.map(Timestamp::as_micros).serialize(serializer)
+    }
+
+    /// The field is left out if there is no time.
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+        deserializer.deserialize_any(Written).map(Some)
+    }
 }
 
 fn is_zero(number: &u16) -> bool {
@@ -323,5 +365,34 @@ impl RunState {
             () if self.timed_out || self.broken.is_some() || failed => RunStatus::Failed,
             () => RunStatus::Succeeded,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_node_is_short_and_what_earlier_versions_wrote_is_read() {
+        let at = |micros: i64| Timestamp::from_micros(1_763_550_000_000_000 + micros).unwrap();
+        let (released, ended) = (at(1), at(9));
+        let job: JobId = "job_01m7et4344e91804jsy8wksbxz".parse().unwrap();
+        let node = NodeState {
+            status: NodeStatus::Succeeded,
+            job: Some(job),
+            released_at: Some(released),
+            ended_at: Some(ended),
+            ..NodeState::waiting(2)
+        };
+        let written =
+            json!({ "s": "succeeded", "round": 2, "j": job, "r": released.as_micros(), "e": ended.as_micros() });
+        assert_eq!(serde_json::to_value(&node).unwrap(), written);
+        assert_eq!(serde_json::from_value::<NodeState>(written).unwrap(), node);
+        let earlier =
+            json!({ "status": "succeeded", "round": 2, "job": job, "released_at": released, "ended_at": ended });
+        assert_eq!(serde_json::from_value::<NodeState>(earlier).unwrap(), node);
+        assert_eq!(serde_json::to_string(&NodeState::waiting(0)).unwrap(), r#"{"s":"waiting"}"#);
     }
 }

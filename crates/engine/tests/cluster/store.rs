@@ -23,7 +23,7 @@ use punctual_store::{
     Ailing, AllNamespaces, Applied, Archived, Archiving, Arrival, Artifact, ArtifactChange, Artifacts, Audit,
     AuditAppended, AuditBatch, AuditEnds, AuditPlace, AuditRow, Authorities, AuthorityRow, BackfillRow, BackfillRun,
     BackfillStep, Backfilled, Backfills, CalendarDeletion, CalendarUpdate, ChunkMarks, ClusterSecret,
-    ClusterSecretState, ClusterSecrets, Counted, CreatedArtifact, DeliveryRow, Dispatch, Dispatched, DueWindow,
+    ClusterSecretState, ClusterSecrets, Counted, CreatedArtifact, DeliveryRow, Dispatch, Dispatched, DueRun, DueWindow,
     DutyLease, Enrolment, EnrolmentChanges, Enrolments, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey,
     Identities, IdentityChanges, IdentityId, Interned, JobAction, JobPages, JobReads, JobRecord, JoinRequest,
     JoinTokenRow, Joined, KeptLog, KeyChange, KeyRow, LateOutcome, Lease, Leases, LoadPage, LoadedRow, LogArchive,
@@ -178,7 +178,7 @@ under_weather! {
         run(id: RunId) -> Option<RunRow>;
         run_in(namespace: NamespaceId, id: RunId) -> Option<RunRow>;
         list_runs(filter: RunFilter) -> Vec<RunRow>;
-        due_runs(now: Timestamp, limit: usize) -> Vec<RunId>;
+        due_runs(now: Timestamp, after: Option<DueRun>, limit: usize) -> Vec<DueRun>;
         node_of_job(job: JobId) -> Option<NodeRef>;
     }
     Notices {

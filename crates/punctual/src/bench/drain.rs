@@ -44,13 +44,18 @@ pub(crate) async fn in_arena(arena: &mut Arena, name: &str, jobs: u64) -> anyhow
         }
         tokio::time::sleep(left.to_std()).await;
     }
+    with_worker(arena, name, &before, jobs).await
+}
+
+/// Drains what waits: `jobs` jobs that were not there `before`, and what follows from them.
+pub(crate) async fn with_worker(arena: &mut Arena, name: &str, before: &Stats, jobs: u64) -> anyhow::Result<Figure> {
     let mut polls = arena.connect_all().await?;
     let mark = arena.mark().await?;
     arena.start_worker()?;
     let (connected, done) = until_done(arena, &mut polls, before.succeeded + jobs, jobs, name).await?;
     let elapsed = mark.elapsed();
     let figure = arena.figure(name, &mark, elapsed, jobs).await?;
-    audit(arena, &before, jobs).await?;
+    audit(arena, before, jobs).await?;
     // Without the start of the process, for peers whose workers are counted from inside.
     let working = done.duration_since(connected).as_secs_f64();
     Ok(figure.with("per_second_once_connected", jobs as f64 / working.max(1e-3)))

@@ -15,6 +15,7 @@ mod process;
 mod secured;
 mod submit;
 mod wire;
+mod workflows;
 
 use clap::ValueEnum;
 pub(crate) use figure::Figure;
@@ -36,6 +37,8 @@ pub(crate) enum Workload {
     Backlog,
     /// Drain while a transaction holds a snapshot of the PostgreSQL
     Pinned,
+    /// Diamonds of four nodes beside as many plain jobs, a fan-out of 10,000, and the memory of waiting runs
+    Workflows,
 }
 
 impl Workload {
@@ -52,6 +55,7 @@ impl Workload {
             Self::Precision => precision::run(options).await,
             Self::Backlog => backlog::run(options).await,
             Self::Pinned => pinned::run(options).await,
+            Self::Workflows => workflows::run(options).await,
         }
     }
 }

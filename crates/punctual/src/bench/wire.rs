@@ -49,11 +49,19 @@ impl Connection {
 
     /// The body of a 2xx answer.
     pub(crate) async fn post(&mut self, path: &str, body: &str) -> anyhow::Result<&[u8]> {
+        self.send("POST", path, body).await
+    }
+
+    pub(crate) async fn put(&mut self, path: &str, body: &str) -> anyhow::Result<&[u8]> {
+        self.send("PUT", path, body).await
+    }
+
+    async fn send(&mut self, method: &str, path: &str, body: &str) -> anyhow::Result<&[u8]> {
         let Self { sent, common, .. } = self;
         sent.clear();
         // Head and body in one packet.
         let head = format!(
-            "POST {path} HTTP/1.1\r\n{common}content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            "{method} {path} HTTP/1.1\r\n{common}content-type: application/json\r\ncontent-length: {}\r\n\r\n",
             body.len()
         );
         sent.extend_from_slice(head.as_bytes());

@@ -18,7 +18,7 @@ use crate::when::whole;
 /// figure. Latencies count from planned instants.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
-    /// What to measure; all but backlog and pinned unless told
+    /// What to measure; all but backlog, pinned and workflows unless told
     #[arg(value_name = "WORKLOAD")]
     workloads: Vec<Workload>,
     /// How many jobs; each workload has its own default

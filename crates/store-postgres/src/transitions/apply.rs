@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use punctual_core::shard::write::{Batch, JobWrite, Start, Void, Write};
 use punctual_core::{AttemptNo, JobId, JobKey, ShardId};
-use punctual_store::Applied;
+use punctual_store::{Applied, Graphs};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Error, Row};
 
@@ -40,12 +40,7 @@ pub(super) async fn send(conn: &Arc<Conn>, nodes: &Numbers, batch: &Batch, last:
         // The states of runs have to be read before it is known what to write.
         return Err(Trouble::inconsistent("what follows in runs is worked out step by step"));
     }
-    let fence: Vec<Param> = vec![
-        column(batch.fences.iter().map(|(shard, _)| shard_number(*shard))),
-        column(batch.fences.iter().map(|(_, epoch)| epoch.0 as i64)),
-        Box::new(last.to_string()),
-        Box::new(number.to_string()),
-    ];
+    let fence = fence(batch, last, number);
     let mut wanted = statements(nodes, batch)?;
     if plain::is_plain(&wanted) {
         let statement = conn.prepare(plain::TEXT).await?;
@@ -88,7 +83,7 @@ pub(super) fn judge(named: Vec<Named>, answers: Vec<Result<Vec<Row>, Error>>) ->
         // After the first error every statement fails, and COMMIT rolls back.
         missing.look_for(named, &answer?)?;
     }
-    Ok(Applied::Done { void: missing.into_void() })
+    Ok(Applied::done(missing.into_void()))
 }
 
 impl Sent {
@@ -97,8 +92,53 @@ impl Sent {
     }
 }
 
+/// A batch that ends jobs of runs. All but the steps is sent at once, with statements that fail unless all is as expected. The
+/// caller rolls back after an error, and applies it carefully. `last` is the number of the last batch on this connection, and
+/// stays.
+pub(super) async fn apply_with_steps(
+    conn: &Arc<Conn>,
+    nodes: &Numbers,
+    graphs: &Graphs,
+    batch: &Batch,
+    last: u64,
+) -> Done<Applied> {
+    check_fences(batch)?;
+    let mut wanted = statements(nodes, batch)?;
+    wanted.insert(0, Statement::new(sql!("fence"), fence(batch, last, last)));
+    let mut steps = vec![Step::Plain("BEGIN")];
+    let mut named = vec![Named::Nothing];
+    for statement in wanted {
+        steps.push(Step::Prepared(conn.prepare(statement.text).await?, statement.params));
+        named.push(statement.named);
+    }
+    let answers = conn.within_limit(async { Ok::<_, Trouble>(Pipeline::new(conn, steps).await) }).await?;
+    let mut missing = Missing::default();
+    for (answer, named) in answers.into_iter().zip(named) {
+        missing.look_for(named, &answer?)?;
+    }
+    let void = missing.into_void();
+    let steps = workflows::step_all(conn, graphs, batch, &void, Steps::Trusted).await?;
+    conn.run("COMMIT").await?;
+    Ok(Applied::Done { void, steps })
+}
+
+fn fence(batch: &Batch, last: u64, number: u64) -> Vec<Param> {
+    vec![
+        column(batch.fences.iter().map(|(shard, _)| shard_number(*shard))),
+        column(batch.fences.iter().map(|(_, epoch)| epoch.0 as i64)),
+        Box::new(last.to_string()),
+        Box::new(number.to_string()),
+    ]
+}
+
 /// The second look: step by step, leaving out what is void. The caller rolls back after an error.
-pub(super) async fn apply_carefully(conn: &Arc<Conn>, nodes: &Numbers, batch: &Batch, steps: Steps) -> Done<Applied> {
+pub(super) async fn apply_carefully(
+    conn: &Arc<Conn>,
+    nodes: &Numbers,
+    graphs: &Graphs,
+    batch: &Batch,
+    steps: Steps,
+) -> Done<Applied> {
     conn.run("BEGIN").await?;
     let fenced = fenced_shards(conn, batch).await?;
     if !fenced.is_empty() {
@@ -121,12 +161,12 @@ pub(super) async fn apply_carefully(conn: &Arc<Conn>, nodes: &Numbers, batch: &B
         query(conn, statement.text, statement.params).await?;
     }
     let void = missing.into_void();
-    workflows::step_all(conn, batch, &void, steps).await?;
+    let steps = workflows::step_all(conn, graphs, batch, &void, steps).await?;
     if let Some(statement) = notices::statement(batch.notices(&void)) {
         query(conn, statement.text, statement.params).await?;
     }
     conn.run("COMMIT").await?;
-    Ok(Applied::Done { void })
+    Ok(Applied::Done { void, steps })
 }
 
 fn check_fences(batch: &Batch) -> Done<()> {

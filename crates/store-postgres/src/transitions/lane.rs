@@ -276,11 +276,16 @@ impl Lane {
         }
         let nodes = self.common.prepare(batch).await?;
         let conn = self.connect().await?;
-        let mut applied = apply::apply_carefully(&conn, &nodes, batch, Steps::Trusted).await;
-        if apply::ends_jobs_of_runs(batch) && applied.as_ref().is_err_and(Trouble::is_about_rows) {
-            // It may be the step of one run that cannot be stored.
+        let graphs = self.common.graphs();
+        let mut applied = if apply::ends_jobs_of_runs(batch) {
+            apply::apply_with_steps(&conn, &nodes, graphs, batch, self.last).await
+        } else {
+            apply::apply_carefully(&conn, &nodes, graphs, batch, Steps::Trusted).await
+        };
+        if apply::ends_jobs_of_runs(batch) && applied.as_ref().is_err_and(Trouble::may_fit_otherwise) {
+            // It may be fenced or void, or it may be the step of one run that cannot be stored.
             conn.run("ROLLBACK").await?;
-            applied = apply::apply_carefully(&conn, &nodes, batch, Steps::Guarded).await;
+            applied = apply::apply_carefully(&conn, &nodes, graphs, batch, Steps::Guarded).await;
         }
         if applied.is_err() && conn.run("ROLLBACK").await.is_err() {
             conn.give_up();

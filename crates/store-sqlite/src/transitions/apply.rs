@@ -21,15 +21,15 @@ pub(super) fn run(db: &mut Db, batch: &Batch) -> Result<Applied, Failure> {
     if let Some(write) = batch.writes.iter().find(|write| batch.epoch_of(write.shard()).is_none()) {
         return Err(Failure::inconsistent(format!("the batch touches shard {} without its fence", write.shard())));
     }
-    let void = db.all_or_nothing(|db| {
+    let (void, steps) = db.all_or_nothing(|db| {
         let mut void = Void::default();
         schedules::write_all(db, batch, &mut void)?;
         write_all(&db.conn, batch, &mut void)?;
-        workflows::step_all(db, batch, &void)?;
+        let steps = workflows::step_all(db, batch, &void)?;
         notices::keep(&db.conn, batch, &void)?;
-        Ok(void)
+        Ok((void, steps))
     })?;
-    Ok(Applied::Done { void })
+    Ok(Applied::Done { void, steps })
 }
 
 fn fenced_shards(conn: &Connection, batch: &Batch) -> Result<Vec<ShardId>, Failure> {

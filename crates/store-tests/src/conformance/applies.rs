@@ -184,7 +184,7 @@ pub(super) async fn an_empty_batch_still_checks_its_fences(store: &dyn Store) {
     let mut owner = Owner::new(store, 1).await;
     let mut batch = |epoch| Batch { fences: vec![(ShardId(2), epoch)], ..owner.batch(vec![]) };
     let (current, stale) = (batch(Epoch(1)), batch(Epoch(0)));
-    assert_eq!(store.apply(SharedBatch::new(current)).await.unwrap(), Applied::Done { void: Void::default() });
+    assert_eq!(store.apply(SharedBatch::new(current)).await.unwrap(), Applied::done(Void::default()));
     assert_eq!(store.apply(SharedBatch::new(stale)).await.unwrap(), Applied::Fenced(vec![ShardId(2)]));
 }
 

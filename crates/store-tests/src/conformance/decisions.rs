@@ -265,7 +265,7 @@ pub(super) async fn a_start_of_a_job_that_was_not_made_is_void(store: &dyn Store
     let (first, second) = (fired(schedule.id, 60, 1), fired(schedule.id, 60, 2));
     owner.done(vec![decide(&first)]).await;
     let applied = owner.apply(vec![decide(&second), start(key_of(&second), 1)]).await.unwrap();
-    let Applied::Done { void } = applied else { panic!("{applied:?}") };
+    let Applied::Done { void, .. } = applied else { panic!("{applied:?}") };
     assert_eq!((void.jobs, void.occurrences), (vec![job_of(&second)], vec![(schedule.id, at(60))]));
 }
 

@@ -408,6 +408,8 @@ cases! { ($)
         a_step_that_cannot_be_stored_ends_its_run_and_nothing_else,
         a_request_that_cannot_be_stored_ends_its_run,
         a_node_fails_whose_task_is_gone,
+        the_answer_to_a_batch_names_what_followed_in_runs,
+        the_ends_of_jobs_of_many_runs_are_one_batch,
     }
     leases {
         a_server_acquires_free_shards_up_to_its_limit,

@@ -32,7 +32,7 @@ pub(super) async fn a_start_without_its_row_is_void_and_the_rest_applies(store: 
     let elsewhere = JobKey { due_at: at(11), id: moved.id };
     let applied =
         owner.apply(vec![start(original(&gone), 1), start(original(&there), 1), start(elsewhere, 1)]).await.unwrap();
-    assert_eq!(applied, Applied::Done { void: vec![gone.id, moved.id].into() });
+    assert_eq!(applied, Applied::done(vec![gone.id, moved.id].into()));
     assert_eq!(running(&open(store).await), [(original(&there), 1)]);
 }
 
@@ -40,7 +40,7 @@ pub(super) async fn a_start_under_another_attempt_number_is_void(store: &dyn Sto
     let job = new_job(1, 10, 0);
     let mut owner = owner_of(store, std::slice::from_ref(&job)).await;
     let applied = owner.apply(vec![start(original(&job), 2)]).await.unwrap();
-    assert_eq!(applied, Applied::Done { void: vec![job.id].into() });
+    assert_eq!(applied, Applied::done(vec![job.id].into()));
 }
 
 pub(super) async fn a_batch_of_void_starts_leaves_no_record(store: &dyn Store) {

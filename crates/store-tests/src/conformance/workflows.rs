@@ -1,11 +1,15 @@
 use bytes::Bytes;
 use punctual_core::attempt::Ending;
+use punctual_core::job::Input;
 use punctual_core::schedule::By;
 use punctual_core::shard::write::{Epoch, JobWrite, Settle, SharedBatch, Write};
-use punctual_core::workflow::{GateVerdict, NodeRef, NodeStatus, Refusal, RunEvent, RunState, RunStatus, WorkflowSpec};
+use punctual_core::workflow::{
+    GateVerdict, NodeRef, NodeStatus, Refusal, RunEvent, RunJob, RunState, RunStatus, WorkflowSpec,
+};
 use punctual_core::{JobKey, JobState, NamespaceId, RunId, ShardId, Span, TaskId, Timestamp};
 use punctual_store::{
-    Applied, FoundRow, JobRecord, NewJob, OpenRun, RunChange, RunFilter, RunRow, Store, WorkflowRow, WorkflowStored,
+    Applied, DueRun, FoundRow, JobRecord, NewJob, OpenRun, RunChange, RunFilter, RunRow, RunSteps, Store, WorkflowRow,
+    WorkflowStored,
 };
 
 use crate::fixture::*;
@@ -152,6 +156,72 @@ pub(super) async fn the_end_of_a_job_releases_what_waits_for_it(store: &dyn Stor
     assert_eq!(read(store, 1).await.status, RunStatus::Failed);
 }
 
+/// The owner takes in what the answer names, and reads nothing: it has to be what a load shows.
+pub(super) async fn the_answer_to_a_batch_names_what_followed_in_runs(store: &dyn Store) {
+    let mut owner = owner_of(store, &[new_job(9, 10, 2)]).await;
+    with_workflow(store, CHAIN).await;
+    let mut firsts = Vec::new();
+    for n in 1..=3 {
+        let job = (n == 2).then(|| RunJob { job: new_job(8, 10, 2).id, attempt: 1, is_reported: false });
+        let row = new_run(n, CHAIN);
+        started(store, RunRow { state: RunState { job, ..row.state.clone() }, ..row }).await;
+        firsts.push(job_of(store, n, 0).await);
+    }
+    let plain = original(&new_job(9, 10, 2));
+    let starts = firsts.iter().chain([&plain]).map(|key| start(*key, 1)).collect();
+    assert_eq!(owner.stepped(starts).await, RunSteps::default());
+    let rows = Some(r#"{"rows":[1,2]}"#);
+    let ends = vec![
+        end(store, firsts[0], JobState::Succeeded, rows).await,
+        end(store, firsts[1], JobState::Failed, None).await,
+        succeed(plain, 1),
+        end(store, firsts[2], JobState::Succeeded, rows).await,
+    ];
+    let RunSteps { mut released, ended } = owner.stepped(ends).await;
+    assert_eq!(ended, [run_id(2, 2)], "of those, only this one has a job that waits for its end");
+    let mut stored = Vec::new();
+    for n in [1, 3] {
+        let FoundRow::Hot(row) = store.find(job_of(store, n, 1).await.id).await.unwrap() else { panic!("it waits") };
+        stored.push(row);
+    }
+    released.sort_by_key(|row| row.key);
+    stored.sort_by_key(|row| row.key);
+    assert_eq!(released, stored);
+    assert_eq!(released[0].input, Input::Inline(text(r#"{"rows":[1,2]}"#)));
+    let due = store.due_runs(at(0), None, 10).await.unwrap();
+    assert_eq!(due, [DueRun { at: at(0), id: run_id(2, 2), has_ended: true }]);
+    assert_eq!(store.due_runs(at(0), due.last().copied(), 10).await.unwrap(), []);
+}
+
+/// More runs than are stepped together, each of which reads what was kept before.
+pub(super) async fn the_ends_of_jobs_of_many_runs_are_one_batch(store: &dyn Store) {
+    const MANY: u64 = 300;
+    let mut owner = owner_of(store, &[]).await;
+    let late = r#"{"nodes":[{"name":"a","task":"t"},{"name":"b","task":"t","needs":["a"]},
+        {"name":"c","task":"t","needs":["b"],"input":{"n":{"from":"a.n"}}}]}"#;
+    with_workflow(store, late).await;
+    for n in 1..=MANY {
+        started(store, new_run(n, late)).await;
+    }
+    for node in 0..2 {
+        let (mut starts, mut ends) = (Vec::new(), Vec::new());
+        for n in 1..=MANY {
+            let key = job_of(store, n, node).await;
+            let output = (node == 0).then(|| format!(r#"{{"n":{n}}}"#));
+            starts.push(start(key, 1));
+            ends.push(end(store, key, JobState::Succeeded, output.as_deref()).await);
+        }
+        owner.done(starts).await;
+        assert_eq!(owner.stepped(ends).await.released.len(), MANY as usize);
+    }
+    for n in 1..=MANY {
+        let Some(JobRecord::Hot { input, .. }) = store.job(job_of(store, n, 2).await.id).await.unwrap() else {
+            panic!()
+        };
+        assert_eq!(input, Some(text(&format!(r#"{{"n":{n}}}"#))), "its own output");
+    }
+}
+
 pub(super) async fn a_fenced_owner_releases_nothing(store: &dyn Store) {
     let mut owner = owner_of(store, &[]).await;
     with_workflow(store, CHAIN).await;
@@ -219,7 +289,9 @@ pub(super) async fn runs_are_due_when_their_time_has_come(store: &dyn Store) {
     with_task(store).await;
     with_workflow(store, GATE).await;
     started(store, new_run(1, GATE)).await;
-    let due = async |at: Timestamp| store.due_runs(at, 10).await.unwrap();
+    let due = async |at: Timestamp| {
+        store.due_runs(at, None, 10).await.unwrap().into_iter().map(|run| run.id).collect::<Vec<_>>()
+    };
     assert_eq!(due(at(3599)).await, []);
     assert_eq!(due(at(3600)).await, [run_id(1, 2)]);
     store.change_run(run_id(1, 2), RunEvent::Tick, at(3600)).await.unwrap();
@@ -254,7 +326,7 @@ pub(super) async fn runs_are_listed_the_latest_first(store: &dyn Store) {
 
 /// The job that the end of `first` releases, as it will be stored.
 async fn next_job(store: &dyn Store, n: u64, first: JobKey, spec: &str) -> NewJob {
-    let open = OpenRun::new(read(store, n).await, spec).unwrap();
+    let open = OpenRun::of_spec(read(store, n).await, spec).unwrap();
     let node = node_of(store, first).await;
     let output = Some(text(r#"{"rows":1}"#));
     let mut open = open;
@@ -299,7 +371,7 @@ pub(super) async fn a_request_that_cannot_be_stored_ends_its_run(store: &dyn Sto
     with_workflow(store, GATE).await;
     started(store, new_run(1, GATE)).await;
     let decide = RunEvent::Decide { node: 0, verdict: GateVerdict::Approved, by: "ann".to_owned() };
-    let open = OpenRun::new(read(store, 1).await, GATE).unwrap();
+    let open = OpenRun::of_spec(read(store, 1).await, GATE).unwrap();
     let released = open.step(std::slice::from_ref(&decide), at(60)).expect("nothing is missing").jobs.remove(0);
     // It is of this id, and its due time is that of the step.
     submit(store, vec![NewJob { node: None, tracing_id: None, ..released }]).await.unwrap();
@@ -307,7 +379,7 @@ pub(super) async fn a_request_that_cannot_be_stored_ends_its_run(store: &dyn Sto
     assert_eq!((changed.row.status, changed.jobs), (RunStatus::Failed, vec![]));
     assert_eq!(changed.row, read(store, 1).await);
     assert_eq!(statuses(store, 1).await, [NodeStatus::Cancelled, NodeStatus::NotRun]);
-    assert_eq!(store.due_runs(at(0) + Span::from_secs(100 * 86_400), 10).await.unwrap(), []);
+    assert_eq!(store.due_runs(at(0) + Span::from_secs(100 * 86_400), None, 10).await.unwrap(), []);
 }
 
 pub(super) async fn a_node_fails_whose_task_is_gone(store: &dyn Store) {

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use punctual_core::attempt::{AttemptRecord, Ending};
 use punctual_core::shard::write::{Batch, CancelMark, JobWrite, Requeue, Rerun, ResolveLost, Settle, Start, Void};
 use punctual_core::{AttemptNo, JobId, JobKey, JobState, ShardId, WorkerId};
-use punctual_store::{Applied, RerunRecord, Result};
+use punctual_store::{Applied, RerunRecord, Result, RunSteps};
 
 use super::{Finished, Hot, ModelStore, State, inconsistent};
 
@@ -25,13 +25,13 @@ impl ModelStore {
         if let Some(write) = batch.writes.iter().find(|write| batch.epoch_of(write.shard()).is_none()) {
             return Err(inconsistent(format!("the batch touches shard {} without its fence", write.shard())));
         }
-        let void = state.all_or_nothing(|state| state.apply(batch))?;
-        Ok(Applied::Done { void })
+        let (void, steps) = state.all_or_nothing(|state| state.apply(batch))?;
+        Ok(Applied::Done { void, steps })
     }
 }
 
 impl State {
-    fn apply(&mut self, batch: &Batch) -> Result<Void> {
+    fn apply(&mut self, batch: &Batch) -> Result<(Void, RunSteps)> {
         let mut started: BTreeMap<ShardId, Vec<Start>> = BTreeMap::new();
         let mut void = Void::default();
         self.apply_to_schedules(batch, &mut void)?;
@@ -67,7 +67,7 @@ impl State {
                 JobWrite::CloseStarts(starts) => drop(self.starts.take(starts)),
             }
         }
-        self.step_runs(batch, &void)?;
+        let steps = self.step_runs(batch, &void)?;
         self.keep_notices(batch.notices(&void));
         for (shard, starts) in started {
             let name = batch.starts_id(shard);
@@ -76,7 +76,7 @@ impl State {
             }
             self.starts.put(name, (batch.server, starts));
         }
-        Ok(void)
+        Ok((void, steps))
     }
 
     /// The job is there, and waits for or runs this attempt.

@@ -2,11 +2,11 @@
 
 use async_trait::async_trait;
 use punctual_core::shard::write::{Batch, Void};
-use punctual_core::workflow::{NodeRef, RunEvent};
+use punctual_core::workflow::{NodeRef, RunEvent, RunStatus};
 use punctual_core::{JobId, NamespaceId, RunId, TaskId, Timestamp};
 use punctual_store::{
-    OpenRun, Result, RunChange, RunFilter, RunRow, RunStep, StoreError, VERSIONS_MAX, WORKFLOWS_MAX, WorkflowRow,
-    WorkflowStored, Workflows, run_ends,
+    DueRun, OpenRun, Result, RunChange, RunFilter, RunRow, RunStep, RunSteps, StoreError, VERSIONS_MAX, WORKFLOWS_MAX,
+    WorkflowRow, WorkflowStored, Workflows, run_ends,
 };
 
 use super::{ModelStore, State, inconsistent};
@@ -51,7 +51,7 @@ impl State {
         let definition = self.workflows.get(&version).ok_or_else(|| inconsistent(format!("{version:?} is gone")))?;
         let gone: Vec<TaskId> =
             row.tasks.iter().flatten().map(|(task, _)| *task).filter(|task| !self.tasks.has(task)).collect();
-        let mut open = OpenRun::new(row, &definition.spec)?.without_tasks(&gone);
+        let mut open = OpenRun::of_spec(row, &definition.spec)?.without_tasks(&gone);
         let step = loop {
             match open.step(events, now) {
                 Ok(step) => break step,
@@ -91,13 +91,15 @@ impl State {
     }
 
     /// What follows from the ends of jobs in a batch.
-    pub(super) fn step_runs(&mut self, batch: &Batch, void: &Void) -> Result<()> {
+    pub(super) fn step_runs(&mut self, batch: &Batch, void: &Void) -> Result<RunSteps> {
+        let mut steps = RunSteps::default();
         for (run, events) in run_ends(batch, void) {
             if let Some((row, _)) = self.runs.get(&run).cloned() {
-                self.step_run(row, &events, batch.at)?;
+                let RunChange { row, jobs, .. } = self.step_run(row, &events, batch.at)?;
+                steps.add(&row, &jobs);
             }
         }
-        Ok(())
+        Ok(steps)
     }
 }
 
@@ -164,12 +166,17 @@ impl Workflows for ModelStore {
         Ok(state.runs.values().rev().map(|(row, _)| row).filter(fits).take(filter.limit).cloned().collect())
     }
 
-    async fn due_runs(&self, now: Timestamp, limit: usize) -> Result<Vec<RunId>> {
+    async fn due_runs(&self, now: Timestamp, after: Option<DueRun>, limit: usize) -> Result<Vec<DueRun>> {
         let state = self.state();
-        let due = |(row, at): &(RunRow, Option<Timestamp>)| at.filter(|at| *at <= now).map(|at| (at, row.id));
-        let mut due: Vec<(Timestamp, RunId)> = state.runs.values().filter_map(due).collect();
+        let due = |(row, at): &(RunRow, Option<Timestamp>)| {
+            let at = at.filter(|at| *at <= now)?;
+            Some(DueRun { at, id: row.id, has_ended: row.status != RunStatus::Running })
+        };
+        let mut due: Vec<DueRun> = state.runs.values().filter_map(due).collect();
+        due.retain(|run| after.is_none_or(|after| (run.at, run.id) > (after.at, after.id)));
         due.sort_unstable();
-        Ok(due.into_iter().take(limit).map(|(_, id)| id).collect())
+        due.truncate(limit);
+        Ok(due)
     }
 
     async fn node_of_job(&self, job: JobId) -> Result<Option<NodeRef>> {

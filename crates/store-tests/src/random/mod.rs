@@ -107,7 +107,7 @@ impl AnswerCounts {
     fn count(&mut self, answer: &str) {
         let kind = match answer {
             fenced if fenced.starts_with("Fenced") => &mut self.fenced,
-            done if done == operation::shown(Ok(Applied::Done { void: Void::default() })) => &mut self.done,
+            done if done == operation::shown(Ok(Applied::done(Void::default()))) => &mut self.done,
             void if void.starts_with("Done { void") => &mut self.void,
             "dispatch Done" => &mut self.dispatched,
             "dispatch Conflict" => &mut self.not_dispatched,

@@ -225,10 +225,10 @@ fn by_task(mut ailing: Vec<Ailing>) -> Vec<Ailing> {
 
 /// In which order a store names the schedules and times that it left out is its own affair.
 fn in_order(applied: Applied) -> Applied {
-    let Applied::Done { mut void } = applied else { return applied };
+    let Applied::Done { mut void, steps } = applied else { return applied };
     void.schedules.sort_unstable();
     void.occurrences.sort_unstable();
-    Applied::Done { void }
+    Applied::Done { void, steps }
 }
 
 pub(super) fn shown<T: Debug>(result: Result<T>) -> String {

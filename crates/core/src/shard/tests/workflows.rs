@@ -3,6 +3,7 @@
 use super::*;
 use crate::id::RunId;
 use crate::run::{WORKFLOW, WorkflowRun};
+use crate::shard::event::Released;
 use crate::workflow::NodeRef;
 
 /// A server that runs workflows.
@@ -93,9 +94,8 @@ fn a_new_owner_goes_on_with_the_runs_of_the_former_one() {
     assert!(effects.disconnects.is_empty());
 }
 
-#[test]
-fn what_the_end_of_a_job_releases_is_read_at_once_in_its_own_shard() {
-    let shard = ShardId(3);
+/// An owner of one shard that has read all that is stored, with a job of a run in it that has run and is about to end.
+fn ending(shard: ShardId) -> (Bench, SharedBatch) {
     let mut bench = Bench::new();
     bench.handle(Event::Released { shard: SHARD });
     bench.handle(Event::Acquired {
@@ -106,27 +106,63 @@ fn what_the_end_of_a_job_releases_is_read_at_once_in_its_own_shard() {
         whole_since: Epoch(0),
         schedules: Default::default(),
     });
-    bench.connect(1, vec![]);
+    bench.connect(2, vec![]);
     // The sweeps have come to the end of what is stored.
-    for load in bench.pass(Span::ZERO).loads {
-        bench.handle(Event::Page { load, jobs: vec![], stopped_at: None });
-    }
-    for load in bench.pass(Span::ZERO).loads {
-        bench.handle(Event::Page { load, jobs: vec![], stopped_at: None });
+    for _ in 0..2 {
+        for load in bench.pass(Span::ZERO).loads {
+            bench.handle(Event::Page { load, jobs: vec![], stopped_at: None });
+        }
     }
     assert!(bench.pass(Span::ZERO).loads.is_empty());
-    let Loaded { row, task } = bench.job(bench.now, 0);
-    let node = NodeRef { run: RunId::new(bench.now, shard, 1), node: 0, round: 0, item: 0 };
-    let key = JobKey::original(JobId::new(bench.now, shard, 7));
-    let id = key.id;
-    let job = Loaded { row: JobRow { key, node: Some(Box::new(node)), ..row }, task };
-    bench.handle(Event::Submitted { jobs: vec![job] });
+    let first = of_run(&mut bench, shard, 0);
+    let id = first.row.key.id;
+    bench.handle(Event::Submitted { jobs: vec![first] });
     assert_eq!(assigned(&bench.pass(Span::ZERO)), [(id, 1)]);
     bench.report(id, 1, Outcome::Succeeded { output: None });
+    bench.owner.tick(bench.now);
+    let batch = bench.owner.take_batch(bench.now).expect("its end");
+    (bench, batch)
+}
+
+/// The job of a node.
+fn of_run(bench: &mut Bench, shard: ShardId, node: u16) -> Loaded {
+    let Loaded { row, task } = bench.job(bench.now, 0);
+    let key = JobKey::original(JobId::new(bench.now, shard, u64::from(node) + 7));
+    let node = NodeRef { run: RunId::new(bench.now, shard, 1), node, round: 0, item: 0 };
+    Loaded { row: JobRow { key, node: Some(Box::new(node)), ..row }, task }
+}
+
+#[test]
+fn what_the_end_of_a_job_releases_is_read_at_once_in_its_own_shard() {
+    let shard = ShardId(3);
+    let (mut bench, batch) = ending(shard);
+    bench.owner.committed(batch.seq, &Default::default(), bench.now);
     let mut loads = bench.pass(Span::ZERO).loads;
     loads.extend(bench.pass(Span::ZERO).loads);
     let is_read = |load: &Load| {
         load.shard == shard && load.sweep == Sweep::All && load.after.is_some_and(|after| after.due_at <= bench.now)
     };
     assert!(loads.iter().any(is_read), "{loads:?}");
+}
+
+#[test]
+fn what_the_store_names_as_released_starts_without_a_read() {
+    let shard = ShardId(3);
+    let (mut bench, batch) = ending(shard);
+    let next = of_run(&mut bench, shard, 1);
+    let id = next.row.key.id;
+    bench.owner.committed_with(batch.seq, &Default::default(), Released::AtHand(vec![next]), bench.now);
+    let effects = bench.pass(Span::ZERO);
+    assert_eq!(assigned(&effects), [(id, 1)]);
+    assert!(effects.loads.is_empty(), "{:?}", effects.loads);
+}
+
+#[test]
+fn what_was_released_in_a_shard_that_was_given_up_is_not_taken_in() {
+    let shard = ShardId(3);
+    let (mut bench, batch) = ending(shard);
+    let next = of_run(&mut bench, shard, 1);
+    bench.handle(Event::Released { shard });
+    bench.owner.committed_with(batch.seq, &Default::default(), Released::AtHand(vec![next]), bench.now);
+    assert!(assigned(&bench.pass(Span::ZERO)).is_empty());
 }

@@ -47,8 +47,9 @@ pub(super) fn dot(title: &str, nodes: &[Drawn]) -> String {
     let mut text = format!("digraph \"{title}\" {{\n  rankdir=LR;\n  node [shape=box];\n");
     for node in order(nodes) {
         let shape = if node.kind == "gate" { ", shape=diamond" } else { "" };
+        let fill = color(node).map(|color| format!(", style=filled, fillcolor=\"{color}\"")).unwrap_or_default();
         let label = label(node, "\\n");
-        let _ = writeln!(text, "  \"{}\" [label=\"{label}\"{shape}];", node.name);
+        let _ = writeln!(text, "  \"{}\" [label=\"{label}\"{shape}{fill}];", node.name);
     }
     for node in order(nodes) {
         for need in &node.needs {
@@ -70,7 +71,24 @@ pub(super) fn mermaid(nodes: &[Drawn]) -> String {
             let _ = writeln!(text, "    n_{} --> n_{}", id(need), id(&node.name));
         }
     }
+    for node in order(nodes) {
+        if let Some(color) = color(node) {
+            let _ = writeln!(text, "    style n_{} fill:{color},color:#000", id(&node.name));
+        }
+    }
     text
+}
+
+/// Light, so that black text can be read on it. What has not begun has none.
+fn color(node: &Drawn) -> Option<&'static str> {
+    match node.state.as_deref()? {
+        "succeeded" => Some("#b7e1b0"),
+        "failed" | "upstream_failed" => Some("#f4b6b0"),
+        "active" => Some("#b3d4f5"),
+        "open" => Some("#f7e3a1"),
+        "skipped" | "cancelled" | "not_run" => Some("#dddddd"),
+        _ => None,
+    }
 }
 
 /// Mermaid reads a dash in an id as a part of an arrow.
@@ -126,5 +144,16 @@ mod tests {
         let expected = "flowchart LR\n    n_get[\"get\"]\n    n_ok{\"ok<br/>gate\"}\n    n_load_d_it[\"load-it\"]\n    \
                         n_get --> n_ok\n    n_ok --> n_load_d_it\n";
         assert_eq!(mermaid, expected);
+    }
+
+    #[test]
+    fn nodes_of_a_run_have_the_color_of_their_state() {
+        let states = ["waiting", "open", "succeeded"];
+        let with_state = |(node, state): (Drawn, &str)| Drawn { state: Some(state.to_owned()), ..node };
+        let nodes: Vec<Drawn> = nodes().into_iter().zip(states).map(with_state).collect();
+        let mermaid = mermaid(&nodes);
+        assert!(mermaid.ends_with("    style n_get fill:#b7e1b0,color:#000\n    style n_ok fill:#f7e3a1,color:#000\n"));
+        assert!(!mermaid.contains("style n_load_d_it"), "{mermaid}");
+        assert!(dot("etl", &nodes).contains("[label=\"get\\nsucceeded\", style=filled, fillcolor=\"#b7e1b0\"];"));
     }
 }

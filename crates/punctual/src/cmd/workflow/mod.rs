@@ -328,10 +328,16 @@ fn of_definition(workflow: &WorkflowView) -> Vec<graph::Drawn> {
             (when != "all_succeeded").then(|| format!("when {when}")),
             node.condition.as_ref().map(|_| "if".to_owned()),
             node.for_each.as_ref().map(|each| format!("for each of {}", each.from)),
+            node.workflow.as_ref().map(|name| format!("runs {name}")),
         ];
         graph::Drawn {
             name: node.name.clone(),
-            kind: if node.gate.is_some() { "gate" } else { "task" }.to_owned(),
+            kind: match (&node.gate, &node.workflow) {
+                (Some(_), _) => "gate",
+                (None, Some(_)) => "workflow",
+                (None, None) => "task",
+            }
+            .to_owned(),
             needs: node.needs.clone(),
             state: None,
             notes: notes.into_iter().flatten().collect(),

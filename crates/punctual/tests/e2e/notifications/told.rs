@@ -186,3 +186,24 @@ async fn the_address_of_a_channel_is_never_shown() {
         assert!(!text.contains("s3cret"), "{text}");
     }
 }
+
+#[test]
+fn a_scheduled_run_of_a_workflow_that_fails_is_told_once_as_the_failure_of_its_job() {
+    let office = Office::new();
+    office.ok("notify apply ops --email ops@example.org --window 5s --schedule nightly");
+    let bad = r#"{"nodes":[{"name":"extract","inline":{"run":{"probe":{"fail_times":9}},"retry":{"max":0}}}]}"#;
+    std::fs::write(office.home.file("flow.json"), bad).expect("it is written");
+    office.ok("workflow apply flow flow.json");
+    office.ok("schedule create nightly --workflow flow --cron '0 0 1 1 *'");
+    let job = office.ok("schedule run nightly -o name");
+    let said = office.say(&format!("wait {job} --timeout 30s"));
+    assert_eq!(said.code, Some(3), "{}{}", said.out, said.err);
+    let mails = office.mails("it is told", |mails| mails.iter().any(|mail| mail.text.contains(&job)));
+    let run = office.json(&format!("job get {job}"))["run"].as_str().expect("its run").to_owned();
+    let mail = mails.iter().find(|mail| mail.text.contains(&job)).expect("it is there");
+    assert!(mail.text.contains(&format!("{run} failed")), "{}", mail.text);
+    // The next one is another failure, and the first is not told again.
+    let next = office.ok("schedule run nightly -o name");
+    let mails = office.mails("the next is told", |mails| mails.iter().any(|mail| mail.text.contains(&next)));
+    assert_eq!(mails.iter().filter(|mail| mail.text.contains(&job)).count(), 1, "{mails:#?}");
+}

@@ -9,7 +9,7 @@ use crate::checked::Checked;
 use crate::harness::{Home, PUNCTUAL, Server, eventually};
 
 /// What a command prints, and what it says besides.
-fn punctual(server: &Server, arguments: &[&str]) -> (i32, String, String) {
+pub(super) fn punctual(server: &Server, arguments: &[&str]) -> (i32, String, String) {
     let run = Command::new(PUNCTUAL).args(["--server", &server.url, "workflow"]).args(arguments).output();
     let run = run.expect("the program starts");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it is UTF-8");
@@ -22,12 +22,17 @@ pub(super) fn printed(server: &Server, arguments: &[&str]) -> String {
     out
 }
 
-/// The first block of YAML of the page.
-fn example() -> String {
+/// The blocks of this kind on the page.
+pub(super) fn blocks(kind: &str) -> Vec<String> {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/workflows.md"));
     let page = page.expect("the page is there");
-    let block = page.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next());
-    block.expect("the page begins with an example").to_owned()
+    let begin = format!("```{kind}\n");
+    page.split(&begin).skip(1).map(|rest| rest.split("```").next().unwrap_or_default().to_owned()).collect()
+}
+
+/// The first block of YAML of the page.
+fn example() -> String {
+    blocks("yaml").swap_remove(0)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -42,19 +47,26 @@ async fn the_first_workflow_of_the_docs_runs() {
     assert_eq!(printed(&server, &["apply", "nightly", file]), "nightly\n");
     assert_eq!(
         printed(&server, &["graph", "nightly"]),
-        "nightly version 1\n  extract\n    approve  after extract  [gate]\n      load  after extract, approve\n"
+        "nightly version 1\n  extract\n    approve  after extract  [gate]\n      load  after extract, approve\n        report  after load\n"
     );
     let run = printed(&server, &["run", "nightly", "-o", "name"]).trim().to_owned();
     eventually("the gate is open", || async { states(&read(&api, &run).await)[1] == "open" }).await;
+    assert_eq!(printed(&server, &["graph", &run, "--as", "mermaid"]), blocks("mermaid")[0], "the picture on the page");
     assert_eq!(printed(&server, &["approve", &run, "approve"]), format!("{run}\n"));
     let done = ended(&api, &run).await;
-    assert_eq!(states(&done), ["succeeded", "succeeded", "succeeded"]);
+    assert_eq!(states(&done), ["succeeded"; 4]);
     let shown = printed(&server, &["get", &run]);
     assert!(shown.starts_with(&format!("{run}  succeeded\n")) && shown.contains("gate; by "), "{shown}");
     let listed: Value = serde_json::from_str(&printed(&server, &["runs", "nightly", "-o", "json"])).expect("JSON");
-    assert_eq!((&listed["runs"][0]["id"], &listed["runs"][0]["nodes_ended"]), (&Value::from(run), &Value::from(3)));
+    assert_eq!((&listed["runs"][0]["id"], &listed["runs"][0]["nodes_ended"]), (&Value::from(run), &Value::from(4)));
     assert!(printed(&server, &["graph", "nightly", "--as", "mermaid"]).contains("n_extract --> n_approve"));
     assert!(printed(&server, &["list"]).contains("nightly"));
+    let schedule =
+        ["schedule", "create", "nightly", "--workflow", "nightly", "--cron", "0 2 * * *", "--zone", "Europe/Berlin"];
+    for arguments in [&schedule[..], &["schedule", "preview", "nightly"]] {
+        let said = Command::new(PUNCTUAL).args(["--server", &server.url]).args(arguments).output().expect("it starts");
+        assert!(said.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&said.stderr));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

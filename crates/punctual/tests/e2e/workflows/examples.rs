@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::commands::printed;
+use super::commands::{blocks, printed};
 use super::{ended, node, read, states};
 use crate::checked::Checked;
 use crate::harness::{Home, eventually};
@@ -40,6 +40,13 @@ async fn every_example_runs_to_its_end() {
     for (name, input) in examples() {
         let file = folder().join(format!("{name}.yaml"));
         printed(&server, &["apply", name, file.to_str().expect("UTF-8")]);
+        if name == "build" {
+            assert_eq!(
+                printed(&server, &["graph", name, "--as", "mermaid"]),
+                blocks("mermaid")[1],
+                "the picture on the page"
+            );
+        }
         let body = json!({ "input": input });
         let run = api.post(&format!("/v1/workflows/{name}/runs"), body).await.expect(201).str("/id").to_owned();
         if name == "nightly" {

@@ -5,6 +5,8 @@ mod bad_input;
 mod commands;
 mod crashes;
 mod examples;
+mod memory;
+mod planned;
 mod schedules;
 
 use serde_json::{Value, json};

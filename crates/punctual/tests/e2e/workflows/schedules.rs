@@ -6,12 +6,12 @@ use super::{apply, ended, node, probe, read, start};
 use crate::checked::Checked;
 use crate::harness::{Home, eventually};
 
-async fn runs(api: &Checked, workflow: &str) -> Vec<Value> {
+pub(super) async fn runs(api: &Checked, workflow: &str) -> Vec<Value> {
     let listed = api.get(&format!("/v1/runs?workflow={workflow}")).await.expect(200).body;
     listed["runs"].as_array().expect("a list").clone()
 }
 
-async fn occurrences(api: &Checked, schedule: &str) -> Vec<Value> {
+pub(super) async fn occurrences(api: &Checked, schedule: &str) -> Vec<Value> {
     let listed = api.get(&format!("/v1/schedules/{schedule}/occurrences")).await.expect(200).body;
     listed["occurrences"].as_array().expect("a list").clone()
 }
@@ -20,7 +20,7 @@ async fn job(api: &Checked, id: &str) -> Value {
     api.get(&format!("/v1/jobs/{id}")).await.expect(200).body
 }
 
-async fn job_ended(api: &Checked, id: &str) -> Value {
+pub(super) async fn job_ended(api: &Checked, id: &str) -> Value {
     eventually("the job ends", || async {
         !["scheduled", "running"].contains(&job(api, id).await["state"].as_str().unwrap())
     })

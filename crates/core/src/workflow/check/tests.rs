@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::graph::Graph;
-use super::spec::WorkflowSpec;
+use crate::workflow::graph::Graph;
+use crate::workflow::spec::WorkflowSpec;
 
 fn faults(value: Value) -> Vec<(String, String)> {
     let spec: WorkflowSpec = serde_json::from_value(value).unwrap();
