@@ -23,6 +23,7 @@ mod schedules;
 #[cfg(test)]
 mod tests;
 mod whole;
+pub mod workflows;
 
 pub use history::{
     Acknowledgement, AtEnd, Command, Consequence, Counter, EndKind, Execution, Failures, Faults, JobHistory, JobRules,

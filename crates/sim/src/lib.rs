@@ -17,6 +17,7 @@ mod client;
 pub mod coverage;
 mod execution;
 mod few_links;
+pub mod graphs;
 pub mod history;
 mod nemesis;
 mod net;

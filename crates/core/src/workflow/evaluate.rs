@@ -185,7 +185,11 @@ impl Work<'_> {
         if node.status != NodeStatus::Active || node.round != ended.round {
             return;
         }
-        let jobs = node.fan.as_ref().map_or(1, |fan| fan.len());
+        // A job of the list that has ended, and that somebody runs again, changes nothing.
+        if node.fan.as_ref().is_some_and(|fan| !fan.active.contains_key(&ended.item)) {
+            return;
+        }
+        let (jobs, retried) = (node.fan.as_ref().map_or(1, |fan| fan.len()), node.retried);
         if state == JobState::Succeeded {
             self.keep(ended, output, jobs);
         }
@@ -198,8 +202,8 @@ impl Work<'_> {
             JobState::Succeeded => self.finish(ended.node, NodeStatus::Succeeded, None),
             JobState::Cancelled | JobState::Deleted => self.finish(ended.node, NodeStatus::Cancelled, None),
             JobState::Failed | JobState::Lost | JobState::Quarantined => {
-                if round < retries && !self.is_stopping() {
-                    *self.node_mut(ended.node) = NodeState::waiting(round + 1);
+                if retried < retries && !self.is_stopping() {
+                    *self.node_mut(ended.node) = NodeState { retried: retried + 1, ..NodeState::waiting(round + 1) };
                 } else {
                     self.finish(ended.node, NodeStatus::Failed, None);
                 }
@@ -275,7 +279,7 @@ impl Work<'_> {
                 node.reason = None;
             } else if place >= main || goes_on(node) {
                 let fan = node.fan.take().map(|fan| Box::new(fan.again()));
-                *node = NodeState { fan, ..NodeState::waiting(node.round.saturating_add(1)) };
+                *node = NodeState { fan, retried: node.retried, ..NodeState::waiting(node.round.saturating_add(1)) };
             }
         }
         self.state.phase = Phase::Nodes;

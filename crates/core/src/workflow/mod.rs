@@ -22,10 +22,6 @@ mod check_tests;
 #[cfg(test)]
 mod evaluate_tests;
 #[cfg(test)]
-mod random_tests;
-#[cfg(test)]
-mod reference;
-#[cfg(test)]
 mod testing;
 
 pub use check::{EDGES_MAX, GraphFault, NODES_MAX};
