@@ -24,6 +24,7 @@ mod net;
 mod options;
 mod plan;
 mod rng;
+mod runs;
 mod schedules;
 mod server;
 mod simulation;
@@ -89,6 +90,10 @@ impl RunReport {
         if let Some(id) = violation.subject.as_deref().and_then(|subject| subject.parse::<JobId>().ok()) {
             text += &format!("{id}, shard {}, due at {:.6}\n", id.shard(), seconds(id.due_at()));
             text += &self.history.slice(id, START).join("\n");
+            text.push('\n');
+        }
+        if let Some(run) = violation.subject.as_deref().and_then(|subject| subject.parse().ok()) {
+            text += &self.history.slice_run(run, START).join("\n");
             text.push('\n');
         }
         let named = self.violations.iter().find_map(|found| {

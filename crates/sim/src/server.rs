@@ -19,7 +19,10 @@ use punctual_core::shard::event::{
 use punctual_core::shard::write::{BatchSeq, Epoch, StartsId, Void};
 use punctual_core::shard::{Ask, Config, Owner, WorkersWanted};
 use punctual_core::task::Task;
-use punctual_core::{AttemptNo, JobId, JobKey, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId};
+use punctual_core::workflow::RunEvent;
+use punctual_core::{
+    AttemptNo, JobId, JobKey, RunId, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
+};
 use punctual_store::Owned;
 
 use crate::coverage::Window;
@@ -28,6 +31,7 @@ use crate::history::Fact;
 use crate::net::{ToServer, ToWorker};
 use crate::options::Planted;
 use crate::plan::{CLOCK_LAG_MAX_MS, RENEW_EVERY_MS, START};
+use crate::runs::ADVANCE_EVERY;
 use crate::simulation::{Action, Health, Node, Simulation};
 
 /// A job that starts later than this is told to be late.
@@ -115,6 +119,12 @@ pub(crate) enum ServerStep {
         rows: Vec<LoadedSchedule>,
         next: Option<ScheduleId>,
         calendars: u32,
+    },
+    /// Looks at runs of workflows whose time has come.
+    AdvanceRuns,
+    ChangeRun {
+        run: RunId,
+        event: RunEvent,
     },
     Schedule {
         token: Token,
@@ -223,6 +233,9 @@ impl Simulation {
         };
         let node = self.servers[place].node();
         self.after(Span::ZERO, Action::Server(node, ServerStep::RenewLeases));
+        if self.plan.runs > 0 {
+            self.after(ADVANCE_EVERY, Action::Server(node, ServerStep::AdvanceRuns));
+        }
         if self.plan.links_max < self.servers.len() {
             self.after(WORKERS_EVERY, Action::Server(node, ServerStep::RequestWorkers));
         }
@@ -262,6 +275,14 @@ impl Simulation {
             }
             ServerStep::RequestWorkers => {
                 self.request_workers(place);
+                return;
+            }
+            ServerStep::AdvanceRuns => {
+                self.advance_runs(place);
+                return;
+            }
+            ServerStep::ChangeRun { run, event } => {
+                self.change_run(place, run, event);
                 return;
             }
             ServerStep::WorkersWanted { by, wanted } => {

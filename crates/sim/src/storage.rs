@@ -1,12 +1,14 @@
 //! Calls to the store, at the moment they take effect. Between that moment and
 //! the answer anything can happen to the one who asked.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use punctual_core::shard::event::{Load, Loaded, ScheduleLoad, Token};
 use punctual_core::shard::write::{BatchSeq, SharedBatch};
-use punctual_core::{JobId, ServerId, ShardId, Span};
-use punctual_store::Owned;
+use punctual_core::workflow::RunEvent;
+use punctual_core::{JobId, RunId, ServerId, ShardId, Span, Timestamp};
+use punctual_store::{Owned, RunRow};
 
 use crate::client::Request;
 use crate::coverage::Window;
@@ -37,6 +39,20 @@ pub(crate) enum StoreCall {
         taken: Vec<Owned>,
     },
     Submit(Request),
+    StartRun {
+        row: Box<RunRow>,
+        definition: Arc<str>,
+    },
+    ChangeRun {
+        run: RunId,
+        event: RunEvent,
+        /// By the clock of the server.
+        at: Timestamp,
+    },
+    DueRuns {
+        owned: BTreeSet<ShardId>,
+        at: Timestamp,
+    },
     Release(ServerId),
     GiveUp(Owned),
 }
@@ -77,12 +93,24 @@ impl Simulation {
                 self.answer_server(node, ServerStep::Leased { kept, taken });
             }
             StoreCall::Submit(request) if is_alive || self.rng.percent(50) => self.store_submit(node, request),
+            StoreCall::StartRun { row, definition } if is_alive || self.rng.percent(50) => {
+                self.store_start_run(node, *row, definition);
+            }
+            StoreCall::ChangeRun { run, event, at } if is_alive || self.rng.percent(50) => {
+                self.store_change_run(node, run, event, at);
+            }
+            StoreCall::DueRuns { owned, at } if is_alive => self.store_due_runs(node, &owned, at),
             StoreCall::Release(server) => self.store.release(server),
             StoreCall::GiveUp(owned) => {
                 self.store.give_up(self.servers[node.place].id, owned);
                 self.answer_server(node, ServerStep::GivenUp(owned));
             }
-            StoreCall::Lease { .. } | StoreCall::Adopt { .. } | StoreCall::Submit(_) => {}
+            StoreCall::Lease { .. }
+            | StoreCall::Adopt { .. }
+            | StoreCall::Submit(_)
+            | StoreCall::StartRun { .. }
+            | StoreCall::ChangeRun { .. }
+            | StoreCall::DueRuns { .. } => {}
         }
     }
 
@@ -161,6 +189,7 @@ impl Simulation {
             BatchResult::Done { void } => {
                 self.note(Fact::Committed { batch: Arc::clone(batch), void: void.clone() });
                 self.jobs_of_schedules(batch, void);
+                self.jobs_of_ended_nodes(batch);
             }
             BatchResult::Broken(text) => self.note(Fact::Broken { text: text.clone() }),
             BatchResult::Fenced(_) => {}

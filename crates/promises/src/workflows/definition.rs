@@ -153,3 +153,25 @@ impl Definition {
         names.iter().map(|name| place(name).expect("a stored definition needs nodes that there are")).collect()
     }
 }
+
+impl Definition {
+    /// The nodes that one needs.
+    pub(super) fn needs(&self, place: usize) -> Vec<usize> {
+        self.nodes.get(place).map(|node| self.places(&node.needs)).unwrap_or_default()
+    }
+
+    pub(super) fn is_list(&self, place: usize) -> bool {
+        self.nodes.get(place).is_some_and(|node| node.for_each.is_some())
+    }
+
+    /// Whether a node runs once for each element of a list, or is given the results of one.
+    pub(super) fn reads_list(&self, place: usize) -> bool {
+        let reads = |field: &Value| {
+            let path = field.get("from").and_then(Value::as_str).unwrap_or_default();
+            let root = path.split('.').next().unwrap_or_default();
+            self.nodes.iter().any(|node| node.name == root && node.for_each.is_some())
+        };
+        let input = self.all().nth(place).and_then(|node| node.input.as_ref());
+        self.is_list(place) || input.is_some_and(|fields| fields.values().any(reads))
+    }
+}

@@ -4,4 +4,5 @@
 mod draw;
 mod play;
 
+pub(crate) use draw::{Drawing, EVENTS, draw_definition, draw_input, draw_output};
 pub use play::{Played, play};
