@@ -3,6 +3,9 @@
 //! Shares no code with the core: it reads the definition by itself, looks for the next thing that must follow until nothing
 //! does, and knows jobs only as tries that it numbers. Slow where that is plainer.
 
+mod starting;
+mod words;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -10,106 +13,8 @@ use punctual_core::{Span, Timestamp};
 use serde_json::Value;
 
 use super::definition::{After, Definition, Node, OnNodeFailure, OnTimeout, When};
-use super::values::{follow, holds, object, output_value};
-
-/// What a node has come to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum NodeStatus {
-    Waiting,
-    Active,
-    Open,
-    Succeeded,
-    Failed,
-    Cancelled,
-    Skipped,
-    UpstreamFailed,
-    NotRun,
-}
-
-impl NodeStatus {
-    /// As people are shown it.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Waiting => "waiting",
-            Self::Active => "active",
-            Self::Open => "open",
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-            Self::Skipped => "skipped",
-            Self::UpstreamFailed => "upstream_failed",
-            Self::NotRun => "not_run",
-        }
-    }
-
-    const fn is_end(self) -> bool {
-        !matches!(self, Self::Waiting | Self::Active | Self::Open)
-    }
-
-    /// Cancelled nodes and `upstream_failed` ones count as failed.
-    const fn counts_as_failed(self) -> bool {
-        matches!(self, Self::Failed | Self::Cancelled | Self::UpstreamFailed)
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RunStatus {
-    Running,
-    Succeeded,
-    Failed,
-    Cancelled,
-}
-
-impl RunStatus {
-    /// As people are shown it.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-        }
-    }
-}
-
-/// One job that a run asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Try(u64);
-
-/// A job that must start now.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Due {
-    pub number: Try,
-    /// The place of its node; tasks that run after the nodes come after them.
-    pub node: usize,
-    /// The place in the list of a node with `for_each`; otherwise 0.
-    pub element: u32,
-    /// Null if it has none.
-    pub input: Value,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum JobEnd {
-    Succeeded,
-    /// Also one that was lost or quarantined.
-    Failed,
-    /// Also one that was deleted.
-    Cancelled,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub enum Happening {
-    Ended { number: Try, end: JobEnd, output: Option<Vec<u8>> },
-    Decided { node: usize, is_approved: bool },
-    Arrived { event: String, payload: Option<Vec<u8>> },
-    Skipped { node: usize },
-    Cancelled,
-    Resumed { skip: Vec<usize> },
-}
-
-/// The request must be refused, and nothing follows from it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Refused;
+use super::values::output_value;
+pub use words::{Due, Happening, JobEnd, NodeStatus, Refused, RunStatus, Try};
 
 /// Outputs of at most this are there for other nodes.
 const OUTPUT_MAX: usize = 64 * 1024;
@@ -535,119 +440,6 @@ impl Reference {
             () if !all_done => None,
             () if one_failed && !waits_for_a_failure => Some(Consequence::End(place, NodeStatus::UpstreamFailed)),
             () => Some(Consequence::End(place, NodeStatus::Skipped)),
-        }
-    }
-
-    fn number(&mut self) -> Try {
-        self.tries += 1;
-        Try(self.tries)
-    }
-
-    fn start(&mut self, place: usize, now: Timestamp, due: &mut Vec<Due>) {
-        let rules = Arc::clone(&self.rules);
-        let rule = &rules.nodes[place];
-        if !rule.condition.as_ref().is_none_or(|condition| holds(condition, &|path| self.find(path, None))) {
-            self.nodes[place].status = NodeStatus::Skipped;
-            return;
-        }
-        if rule.gate.is_some() {
-            self.nodes[place].status = NodeStatus::Open;
-            self.nodes[place].opened_at = Some(now);
-            return;
-        }
-        if let Some(for_each) = &rule.for_each {
-            let list = self.find(&for_each.from, None).and_then(|list| list.as_array().map(Vec::len));
-            let node = &mut self.nodes[place];
-            match list.filter(|len| *len <= for_each.max) {
-                None => node.status = NodeStatus::Failed,
-                Some(len) => {
-                    node.status = NodeStatus::Active;
-                    // One that goes on keeps what has succeeded.
-                    if node.list.as_ref().is_none_or(|before| before.len() != len) {
-                        node.list = Some(vec![Element::Waiting; len]);
-                    }
-                }
-            }
-            return;
-        }
-        let number = self.number();
-        match self.input_of(rule, None) {
-            None => self.nodes[place].status = NodeStatus::Failed,
-            Some(input) => {
-                self.nodes[place].status = NodeStatus::Active;
-                self.nodes[place].job = Some(number);
-                due.push(Due { number, node: place, element: 0, input });
-            }
-        }
-    }
-
-    fn start_element(&mut self, place: usize, element: u32, due: &mut Vec<Due>) {
-        let rules = Arc::clone(&self.rules);
-        let rule = &rules.nodes[place];
-        let from = &rule.for_each.as_ref().expect("it is a list").from;
-        let item = self.find(from, None).and_then(|list| list.get(element as usize).cloned()).unwrap_or_default();
-        let number = self.number();
-        let input = self.input_of(rule, Some(&item));
-        let list = self.nodes[place].list.as_mut().expect("it has begun");
-        match input {
-            None => list[element as usize] = Element::Failed,
-            Some(input) => {
-                list[element as usize] = Element::Active(number);
-                due.push(Due { number, node: place, element, input });
-            }
-        }
-    }
-
-    fn input_of(&self, rule: &Node, item: Option<&Value>) -> Option<Value> {
-        match &rule.input {
-            None => Some(item.unwrap_or(&self.input).clone()),
-            Some(fields) => object(fields, &|path| self.find(path, item)),
-        }
-    }
-
-    /// What stands at a path now.
-    fn find(&self, path: &str, item: Option<&Value>) -> Option<Value> {
-        let mut steps = path.split('.');
-        match steps.next()? {
-            "run" => follow(&self.input, steps),
-            "item" => follow(item?, steps),
-            name => {
-                let place = self.rules.nodes.iter().position(|node| node.name == name)?;
-                let node = Some(&self.nodes[place]).filter(|node| node.status == NodeStatus::Succeeded)?;
-                let output = match &node.list {
-                    None => node.outputs.get(&0)?.clone(),
-                    Some(list) => {
-                        let output = |element: u32| node.outputs.get(&element).cloned().unwrap_or_default();
-                        Value::Array((0..list.len() as u32).map(output).collect())
-                    }
-                };
-                follow(&output, steps)
-            }
-        }
-    }
-
-    fn nodes_are_over(&mut self, now: Timestamp, due: &mut Vec<Due>) {
-        let rules = Arc::clone(&self.rules);
-        if self.outcome() == RunStatus::Succeeded
-            && let Some(fields) = &rules.output
-        {
-            let output = object(fields, &|path| self.find(path, None));
-            self.returned = output.filter(|output| output.to_string().len() <= OUTPUT_MAX);
-            self.is_without_output = self.returned.is_none();
-        }
-        self.phase = Phase::Handlers;
-        let outcome = self.outcome();
-        for (place, after) in (rules.order.len()..).zip(&rules.handlers) {
-            let is_for_it = match after {
-                After::Failure => outcome == RunStatus::Failed,
-                After::Success => outcome == RunStatus::Succeeded,
-                After::Any => true,
-            };
-            if is_for_it {
-                self.start(place, now, due);
-            } else {
-                self.nodes[place].status = NodeStatus::Skipped;
-            }
         }
     }
 }
