@@ -35,7 +35,7 @@ mod worker;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use punctual_core::{JobId, Span, Timestamp};
+use punctual_core::{JobId, Span, Timestamp, workflow};
 
 pub use coverage::{Coverage, Window};
 use history::{Fact, History};
@@ -59,6 +59,10 @@ pub struct RunReport {
 
 /// Runs one seed to its end and checks what happened.
 pub fn run(seed: u64, options: Options) -> RunReport {
+    workflow::plant(match options.bug {
+        Some(Planted::Run(bug)) => Some(bug),
+        _ => None,
+    });
     let mut simulation = Simulation::new(seed, options);
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| simulation.run())) {
         let text = panic_text(&*panic);

@@ -15,11 +15,13 @@ use punctual_core::shard::write::{JobWrite, SharedBatch, Write};
 use punctual_core::task::Task;
 use punctual_core::workflow::{GateVerdict, Graph, NodeStatus, RunEvent, RunState, RunStatus, WorkflowSpec};
 use punctual_core::{Counters, JobId, JobKey, JobRow, RunId, ShardId, Span, Timestamp};
-use punctual_store::{RunChange, RunRow};
+use punctual_store::{NewJob, RunChange, RunRow, Submission};
+use punctual_store_tests::model::JobOfRun;
 
 use crate::coverage::Window;
 use crate::graphs::{Drawing, EVENTS, draw_definition, draw_input, draw_output};
 use crate::history::Fact;
+use crate::options::Planted;
 use crate::plan::TaskBehavior;
 use crate::rng::Rng;
 use crate::server::ServerStep;
@@ -330,6 +332,42 @@ impl Simulation {
         for run in runs {
             // The owner's sweep finds them: nobody is told.
             self.jobs_of_run(run);
+        }
+    }
+
+    /// Does what a planted bug does to the runs of a shard that is taken over. Nobody writes it down.
+    pub(crate) fn spoil_runs_at_takeover(&mut self, shard: ShardId) {
+        for run in self.runs.all().into_iter().filter(|run| run.shard() == shard) {
+            if self.has(Planted::TakeoverReleasesAgain) {
+                let again: Vec<NewJob> =
+                    self.store.jobs_of_run(run).into_iter().map(|job| self.released_again(job)).collect();
+                if !again.is_empty() {
+                    self.store.submit(Submission { jobs: again, idempotency: None });
+                }
+            }
+            let row = self.store.run(run).filter(|_| self.has(Planted::GatePassesAtTakeover));
+            let nodes = row.map(|row| row.state.nodes).unwrap_or_default();
+            let open = (0..).zip(&nodes).find(|(_, node)| node.status == NodeStatus::Open);
+            if let Some((node, _)) = open {
+                let event = RunEvent::Decide { node, verdict: GateVerdict::Approved, by: "nobody".to_owned() };
+                self.store.change_run(run, event, self.now).expect("the gate is open");
+            }
+        }
+    }
+
+    fn released_again(&mut self, job: JobOfRun) -> NewJob {
+        let task = self.store.task(job.task);
+        NewJob {
+            id: JobId::new(self.now, job.job.shard(), self.run_rng.next()),
+            namespace: task.namespace,
+            task: task.id,
+            priority: task.spec.priority,
+            submitted_at: self.now,
+            tracing_id: None,
+            source: None,
+            requester: None,
+            node: Some(job.node),
+            input: job.input,
         }
     }
 

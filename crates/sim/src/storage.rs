@@ -84,6 +84,7 @@ impl Simulation {
             }
             StoreCall::Lease { take_over } if is_alive => self.store_lease(node, take_over),
             StoreCall::Adopt { kept, taken } if is_alive => {
+                taken.iter().for_each(|owned| self.spoil_runs_at_takeover(owned.shard));
                 let read = |owned: Owned| {
                     let (running, spent, whole_since) = self.store.open_starts(owned.shard);
                     let schedules = self.store.taken_schedules(owned.shard);

@@ -14,7 +14,7 @@ use punctual_core::workflow::RunEvent;
 use punctual_core::{AttemptNo, JobId, JobKey, JobRow, RunId, ScheduleId, ServerId, ShardId, TaskId, Timestamp};
 use punctual_store::{
     Applied, Filter, FoundRow, JobRecord, LoadedRow, OccurrenceFilter, Order, Owned, Position, RunChange, RunRow,
-    ShardSchedules, Submission, Submitted, WorkflowRow,
+    ShardSchedules, Submission, Submitted, WorkflowRow, run_ends,
 };
 use punctual_store_tests::model::{JobOfRun, ModelStore, State};
 
@@ -66,8 +66,22 @@ impl SimStore {
         }
         match self.model.apply_now(&batch) {
             Ok(Applied::Done { void }) => BatchResult::Done { void },
-            Ok(Applied::Fenced(shards)) => BatchResult::Fenced(shards),
+            Ok(Applied::Fenced(shards)) => {
+                if self.bug == Some(Planted::RunStepUnfenced) {
+                    self.step_runs_without_fence(&batch);
+                }
+                BatchResult::Fenced(shards)
+            }
             Err(error) => BatchResult::Broken(error.to_string()),
+        }
+    }
+
+    /// What follows from the ends of jobs, without these ends.
+    fn step_runs_without_fence(&self, batch: &Batch) {
+        for (run, events) in run_ends(batch, &Void::default()) {
+            for event in events {
+                self.model.change_run_now(run, event, batch.at).expect("the run can be stepped");
+            }
         }
     }
 
