@@ -193,7 +193,8 @@ impl Simulation {
                 self.jobs_of_ended_nodes(batch);
             }
             BatchResult::Broken(text) => self.note(Fact::Broken { text: text.clone() }),
-            BatchResult::Fenced(_) => {}
+            // Nothing follows from what was refused; a store that gets that wrong shows it here.
+            BatchResult::Fenced(_) => self.jobs_of_ended_nodes(batch),
         }
         took
     }
