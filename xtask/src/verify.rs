@@ -24,6 +24,15 @@ pub(crate) enum Verify {
         #[arg(long)]
         database: Option<String>,
     },
+    /// Compares what the core makes of random workflows with the reference evaluator
+    Graphs {
+        /// How many workflows to compare
+        #[arg(long, default_value_t = 100_000)]
+        seeds: u64,
+        /// The first of them
+        #[arg(long, default_value_t = 0)]
+        from: u64,
+    },
     /// SIGKILL of server and worker with thousands of jobs in flight, again and again
     Crash {
         #[arg(long, default_value_t = 5)]
@@ -77,7 +86,7 @@ pub(crate) struct Passed {
 pub(crate) fn run(what: Verify) -> anyhow::Result<()> {
     match what {
         Verify::Sim { seeds, from, seed, bug, database } => {
-            let mut command = cargo(["run", "--release", "--package", "punctual-sim", "--bin", "sim", "--"]);
+            let mut command = simulator();
             match seed {
                 Some(seed) => command.args(["--seed", &seed.to_string()]),
                 None => command.args(["--seeds", &seeds.to_string(), "--from", &from.to_string()]),
@@ -89,6 +98,9 @@ pub(crate) fn run(what: Verify) -> anyhow::Result<()> {
                 command.args(["--database", &database]);
             }
             run_command(&mut command)
+        }
+        Verify::Graphs { seeds, from } => {
+            run_command(simulator().args(["--graphs", &seeds.to_string(), "--from", &from.to_string()]))
         }
         Verify::Crash { rounds } => {
             for round in 1..=rounds {
@@ -128,6 +140,10 @@ pub(crate) fn run(what: Verify) -> anyhow::Result<()> {
         Verify::Workflows(passed) => verifier("workflows", passed),
         Verify::Check(passed) => verifier("check", passed),
     }
+}
+
+fn simulator() -> std::process::Command {
+    cargo(["run", "--release", "--package", "punctual-sim", "--bin", "sim", "--"])
 }
 
 fn verifier(name: &str, passed: Passed) -> anyhow::Result<()> {

@@ -1,7 +1,8 @@
-//! The promises of docs/delivery.md and docs/schedules.md, each stated once, and the one form of history that they are judged by.
+//! The promises of docs/delivery.md, docs/schedules.md and docs/workflows.md, each stated once, and the one form of history that they
+//! are judged by.
 //!
-//! The simulator (`sim`) and the acceptance runs (`verify`) translate what they recorded into a [`RunHistory`] and into one
-//! [`ScheduleHistory`] for each schedule. What a
+//! The simulator (`sim`) and the acceptance runs (`verify`) translate what they recorded into a [`RunHistory`], into one
+//! [`ScheduleHistory`] for each schedule, and into one [`workflows::WorkflowRun`] for each run of a workflow. What a
 //! source cannot see is an `Option` there, and a promise that needs it says what it then cannot judge.
 //!
 //! Knows what is promised and nothing of how it is kept: of the core it uses plain types such as ids, times and policies, and
@@ -23,6 +24,7 @@ mod schedules;
 #[cfg(test)]
 mod tests;
 mod whole;
+pub mod workflows;
 
 pub use history::{
     Acknowledgement, AtEnd, Command, Consequence, Counter, EndKind, Execution, Failures, Faults, JobHistory, JobRules,

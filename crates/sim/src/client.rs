@@ -265,7 +265,7 @@ impl Simulation {
     }
 
     /// Tells whoever believes to own the shards. Nothing depends on it.
-    fn hint(&mut self, rows: Vec<Loaded>) {
+    pub(crate) fn hint(&mut self, rows: Vec<Loaded>) {
         let weather = self.plan.hints;
         for place in 0..self.servers.len() {
             let owned = self.servers[place].owner.owned_shards();
@@ -293,7 +293,7 @@ impl Simulation {
         }
     }
 
-    fn order(&mut self, id: JobId, command: Command) {
+    pub(crate) fn order(&mut self, id: JobId, command: Command) {
         let is_owner = |place: &usize| {
             let server = &self.servers[*place];
             server.health != Health::Down && server.owner.owned_shards().iter().any(|(shard, _)| *shard == id.shard())

@@ -107,10 +107,19 @@ pub enum Window {
     RecoveryTold,
     /// Starts that were late were told.
     LatenessTold,
+    RunGateDecided,
+    RunNodeSkipped,
+    RunCancelled,
+    RunResumed,
+    /// A node of a run started again.
+    RunNodeAgain,
+    /// A node of a run has several jobs.
+    RunListFannedOut,
+    RunRequestRefused,
 }
 
 impl Window {
-    pub const ALL: [Self; 73] = [
+    pub const ALL: [Self; 80] = [
         Self::CrashBetweenApplyAndAnswer,
         Self::DeadServersBatchApplied,
         Self::DeadServersBatchDropped,
@@ -184,6 +193,13 @@ impl Window {
         Self::OccurrencesMerged,
         Self::RecoveryTold,
         Self::LatenessTold,
+        Self::RunGateDecided,
+        Self::RunNodeSkipped,
+        Self::RunCancelled,
+        Self::RunResumed,
+        Self::RunNodeAgain,
+        Self::RunListFannedOut,
+        Self::RunRequestRefused,
     ];
 }
 

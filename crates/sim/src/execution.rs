@@ -12,7 +12,8 @@ impl Simulation {
     pub(crate) fn draw_execution(&mut self, assignment: &Assignment) -> (Report, Timestamp) {
         let (id, attempt, timeout) = (assignment.key.id, assignment.attempt, assignment.task.spec.timeout);
         let behavior = self.plan.behavior_of(assignment.task.id);
-        let outcome = self.draw_outcome(behavior);
+        let drawn = self.draw_outcome(behavior);
+        let outcome = self.draw_node_outcome(id).unwrap_or(drawn);
         let report = Report { id, attempt, outcome, timed_out: false, details: self.draw_details() };
         let takes = match self.rng.below(100) {
             0..60 => self.rng.millis(1, 300),

@@ -5,16 +5,18 @@ use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use punctual_core::attempt::{Details, Outcome};
 use punctual_core::namespace::ServedNamespaces;
 use punctual_core::notice::Notice;
 use punctual_core::schedule::{OccurrenceRow, ScheduleCommand, ScheduleReply};
 use punctual_core::shard::event::{Command, Reply, Token};
-use punctual_core::shard::write::{ScheduleWrite, SharedBatch, Void, Write};
+use punctual_core::shard::write::{JobWrite, ScheduleWrite, SharedBatch, Void, Write};
 use punctual_core::task::Task;
-use punctual_core::{AttemptNo, JobId, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId};
+use punctual_core::workflow::{NodeRef, RunEvent};
+use punctual_core::{AttemptNo, JobId, RunId, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId};
 use punctual_promises::StartRecord;
-use punctual_store::{JobRecord, Owned};
+use punctual_store::{JobRecord, Owned, RunRow};
 
 /// One request to submit; repeating it keeps its number, and so its idempotency key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,6 +62,28 @@ pub enum Fact {
     /// The file that a task waits for is there.
     Arrived {
         task: TaskId,
+    },
+
+    // Runs of workflows, as the store takes them.
+    RunStarted {
+        run: RunId,
+        definition: Arc<str>,
+        input: Option<Bytes>,
+        /// By the clock of the server, as in what follows.
+        at: Timestamp,
+    },
+    RunChanged {
+        run: RunId,
+        event: RunEvent,
+        at: Timestamp,
+        is_refused: bool,
+    },
+    /// A job of a run is in the store.
+    Released {
+        run: RunId,
+        node: NodeRef,
+        job: JobId,
+        input: Option<Bytes>,
     },
 
     // The witness: the execution itself.
@@ -134,6 +158,10 @@ pub enum Fact {
     Final {
         id: JobId,
         record: Option<JobRecord>,
+    },
+    RunFinal {
+        run: RunId,
+        row: Option<Box<RunRow>>,
     },
     JobCount(usize),
     /// What waits to be passed on to people.
@@ -220,7 +248,47 @@ impl History {
     }
 }
 
+impl History {
+    /// What concerns one run of a workflow, one line each.
+    pub fn slice_run(&self, id: RunId, from: Timestamp) -> Vec<String> {
+        let mut lines = Vec::new();
+        for (at, fact) in &self.facts {
+            let since = at.since(from).as_micros() as f64 / 1e6;
+            lines.extend(fact.about_run(id).into_iter().map(|text| format!("{since:>12.6}  {text}")));
+        }
+        lines
+    }
+}
+
 impl Fact {
+    fn about_run(&self, id: RunId) -> Vec<String> {
+        match self {
+            Self::RunStarted { run, .. }
+            | Self::RunChanged { run, .. }
+            | Self::Released { run, .. }
+            | Self::RunFinal { run, .. }
+                if *run == id =>
+            {
+                vec![format!("{self:?}")]
+            }
+            Self::Committed { batch, void } => {
+                let end = |write: &Write| match write {
+                    Write::Job(JobWrite::Settle(settle)) => {
+                        let node = settle.node.as_ref().filter(|node| node.run == id)?;
+                        let is_void = void.jobs.contains(&settle.key.id);
+                        let (job, state) = (settle.key.id, settle.state);
+                        Some(format!("{job} of {node:?} is {state}, void {is_void}, by {}", batch.at))
+                    }
+                    _ => None,
+                };
+                batch.writes.iter().filter_map(end).collect()
+            }
+            Self::Leased { owned, .. } if owned.shard == id.shard() => vec![format!("{self:?}")],
+            Self::Fault(_) | Self::Healed | Self::Broken { .. } | Self::WentBack { .. } => vec![format!("{self:?}")],
+            _ => Vec::new(),
+        }
+    }
+
     fn about_schedule(&self, id: ScheduleId, tokens: &[Token]) -> Vec<String> {
         match self {
             Self::AskSchedule { id: of, .. } if *of == id => vec![format!("{self:?}")],
@@ -283,6 +351,7 @@ impl Fact {
             | Self::Acked { id: of, .. }
             | Self::Neglected { id: of, .. }
             | Self::Orphaned { id: of, .. }
+            | Self::Released { job: of, .. }
             | Self::Final { id: of, .. } => (*of == id).then(|| format!("{self:?}")),
             Self::Fenced { shards, .. } => shards.contains(&id.shard()).then(|| format!("{self:?}")),
             Self::Leased { owned, .. } => (owned.shard == id.shard()).then(|| format!("{self:?}")),
@@ -298,6 +367,9 @@ impl Fact {
             | Self::AnswerSchedule { .. }
             | Self::Notices { .. }
             | Self::Calendar { .. }
+            | Self::RunStarted { .. }
+            | Self::RunChanged { .. }
+            | Self::RunFinal { .. }
             | Self::Ledger { .. } => None,
         }
     }

@@ -17,12 +17,14 @@ mod client;
 pub mod coverage;
 mod execution;
 mod few_links;
+pub mod graphs;
 pub mod history;
 mod nemesis;
 mod net;
 mod options;
 mod plan;
 mod rng;
+mod runs;
 mod schedules;
 mod server;
 mod simulation;
@@ -33,7 +35,7 @@ mod worker;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use punctual_core::{JobId, Span, Timestamp};
+use punctual_core::{JobId, Span, Timestamp, workflow};
 
 pub use coverage::{Coverage, Window};
 use history::{Fact, History};
@@ -57,6 +59,10 @@ pub struct RunReport {
 
 /// Runs one seed to its end and checks what happened.
 pub fn run(seed: u64, options: Options) -> RunReport {
+    workflow::plant(match options.bug {
+        Some(Planted::Run(bug)) => Some(bug),
+        _ => None,
+    });
     let mut simulation = Simulation::new(seed, options);
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| simulation.run())) {
         let text = panic_text(&*panic);
@@ -88,6 +94,10 @@ impl RunReport {
         if let Some(id) = violation.subject.as_deref().and_then(|subject| subject.parse::<JobId>().ok()) {
             text += &format!("{id}, shard {}, due at {:.6}\n", id.shard(), seconds(id.due_at()));
             text += &self.history.slice(id, START).join("\n");
+            text.push('\n');
+        }
+        if let Some(run) = violation.subject.as_deref().and_then(|subject| subject.parse().ok()) {
+            text += &self.history.slice_run(run, START).join("\n");
             text.push('\n');
         }
         let named = self.violations.iter().find_map(|found| {

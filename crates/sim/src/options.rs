@@ -1,6 +1,7 @@
 //! What a run is asked to do, apart from its seed.
 
 use punctual_core::shard::Bug;
+use punctual_core::workflow::RunBug;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
@@ -47,6 +48,8 @@ impl Options {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Planted {
     Core(Bug),
+    /// In what follows from an event in a run of a workflow.
+    Run(RunBug),
     /// The store applies a batch whatever epoch it carries.
     NoFence,
     /// A submission is acknowledged before it is stored.
@@ -65,10 +68,16 @@ pub enum Planted {
     TakeoverForgetsCancel,
     /// A server that was replaced tells agents that their attempts are over.
     AgentDismissedByZombie,
+    /// What follows from the end of a job is stored although the end is refused.
+    RunStepUnfenced,
+    /// Whoever takes a shard over releases the jobs of its runs again.
+    TakeoverReleasesAgain,
+    /// Gates that are open when a shard is taken over let pass.
+    GatePassesAtTakeover,
 }
 
 impl Planted {
-    pub const OUTSIDE: [Self; 9] = [
+    pub const OUTSIDE: [Self; 12] = [
         Self::NoFence,
         Self::SubmitAckedFirst,
         Self::AssignedAgain,
@@ -78,16 +87,21 @@ impl Planted {
         Self::TornSubmission,
         Self::TakeoverForgetsCancel,
         Self::AgentDismissedByZombie,
+        Self::RunStepUnfenced,
+        Self::TakeoverReleasesAgain,
+        Self::GatePassesAtTakeover,
     ];
 
     pub fn all() -> Vec<Self> {
-        Bug::ALL.into_iter().map(Self::Core).chain(Self::OUTSIDE).collect()
+        let of_core = Bug::ALL.into_iter().map(Self::Core).chain(RunBug::ALL.into_iter().map(Self::Run));
+        of_core.chain(Self::OUTSIDE).collect()
     }
 
     /// The word for it on the command line.
     pub fn name(self) -> String {
         match self {
             Self::Core(bug) => format!("{bug:?}"),
+            Self::Run(bug) => format!("{bug:?}"),
             outside => format!("{outside:?}"),
         }
     }

@@ -45,6 +45,8 @@ pub(crate) struct Plan {
     pub hints: HintFaults,
     pub message_ms_max: i64,
     pub tasks: Vec<Arc<Task>>,
+    /// How many runs of workflows are started.
+    pub runs: usize,
     /// When the files arrive that some of the tasks wait for.
     pub arrivals: Vec<(TaskId, Timestamp)>,
     /// In the order of the tasks.
@@ -149,6 +151,7 @@ impl Plan {
             message_ms_max: *rng.pick(&[2, 20, 200]),
             behaviors,
             tasks,
+            runs: 0,
             arrivals,
         }
     }

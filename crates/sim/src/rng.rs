@@ -40,4 +40,8 @@ impl Rng {
     pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         self.0.pick(from)
     }
+
+    pub(crate) fn pick_or_none<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
+        (!from.is_empty()).then(|| self.pick(from))
+    }
 }

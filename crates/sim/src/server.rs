@@ -13,13 +13,16 @@ use std::sync::Arc;
 
 use punctual_core::schedule::ScheduleCommand;
 use punctual_core::shard::event::{
-    Adopted, Command, Event, Found, Load, Loaded, LoadedSchedule, Report, ScheduleLoad, StreamId, TakenSchedules,
+    Adopted, Command, Event, Found, Load, Loaded, LoadedSchedule, Released, Report, ScheduleLoad, StreamId, TakenSchedules,
     Token, Watch,
 };
 use punctual_core::shard::write::{BatchSeq, Epoch, StartsId, Void};
 use punctual_core::shard::{Ask, Config, Owner, WorkersWanted};
 use punctual_core::task::Task;
-use punctual_core::{AttemptNo, JobId, JobKey, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId};
+use punctual_core::workflow::RunEvent;
+use punctual_core::{
+    AttemptNo, JobId, JobKey, RunId, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
+};
 use punctual_store::Owned;
 
 use crate::coverage::Window;
@@ -28,6 +31,7 @@ use crate::history::Fact;
 use crate::net::{ToServer, ToWorker};
 use crate::options::Planted;
 use crate::plan::{CLOCK_LAG_MAX_MS, RENEW_EVERY_MS, START};
+use crate::runs::ADVANCE_EVERY;
 use crate::simulation::{Action, Health, Node, Simulation};
 
 /// A job that starts later than this is told to be late.
@@ -116,6 +120,12 @@ pub(crate) enum ServerStep {
         next: Option<ScheduleId>,
         calendars: u32,
     },
+    /// Looks at runs of workflows whose time has come.
+    AdvanceRuns,
+    ChangeRun {
+        run: RunId,
+        event: RunEvent,
+    },
     Schedule {
         token: Token,
         id: ScheduleId,
@@ -150,7 +160,7 @@ pub(crate) enum ServerStep {
 }
 
 pub(crate) enum BatchAnswer {
-    Done { void: Void },
+    Done { void: Void, released: Released },
     Fenced(Vec<ShardId>),
     Unknown,
 }
@@ -223,6 +233,9 @@ impl Simulation {
         };
         let node = self.servers[place].node();
         self.after(Span::ZERO, Action::Server(node, ServerStep::RenewLeases));
+        if self.plan.runs > 0 {
+            self.after(ADVANCE_EVERY, Action::Server(node, ServerStep::AdvanceRuns));
+        }
         if self.plan.links_max < self.servers.len() {
             self.after(WORKERS_EVERY, Action::Server(node, ServerStep::RequestWorkers));
         }
@@ -262,6 +275,14 @@ impl Simulation {
             }
             ServerStep::RequestWorkers => {
                 self.request_workers(place);
+                return;
+            }
+            ServerStep::AdvanceRuns => {
+                self.advance_runs(place);
+                return;
+            }
+            ServerStep::ChangeRun { run, event } => {
+                self.change_run(place, run, event);
                 return;
             }
             ServerStep::WorkersWanted { by, wanted } => {

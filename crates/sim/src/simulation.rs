@@ -18,6 +18,7 @@ use crate::net::{MessageInFlight, Net};
 use crate::options::{Database, Options, Planted};
 use crate::plan::{Plan, START};
 use crate::rng::Rng;
+use crate::runs::{RunStep, Runs, draw_runs};
 use crate::schedules::{ScheduleStep, Schedules};
 use crate::server::{Server, ServerStep};
 use crate::storage::StoreCall;
@@ -30,6 +31,8 @@ pub(crate) struct Simulation {
     pub(crate) rng: Rng,
     /// Draws what concerns workers that are connected to some servers only.
     pub(crate) few_rng: Rng,
+    /// Draws what concerns runs of workflows.
+    pub(crate) run_rng: Rng,
     pub(crate) plan: Plan,
     pub(crate) bug: Option<Planted>,
     pub(crate) store: SimStore,
@@ -39,6 +42,7 @@ pub(crate) struct Simulation {
     pub(crate) clients: Clients,
     pub(crate) agents: Agents,
     pub(crate) schedules: Schedules,
+    pub(crate) runs: Runs,
     pub(crate) history: History,
     pub(crate) seen: Coverage,
     /// What a standby has that receives nothing any more.
@@ -76,6 +80,7 @@ pub(crate) enum Action {
     Deliver(MessageInFlight),
     Client(ClientStep),
     Schedules(ScheduleStep),
+    Runs(RunStep),
     Nemesis(Fault),
     /// The file that a task waits for is there.
     Arrive(TaskId),
@@ -109,19 +114,23 @@ impl Ord for TimedAction {
 /// How long after the faults have stopped everything that is due must have ended.
 const QUIET_MAX: Span = Span::from_secs(1800);
 
-/// Any number: it makes another sequence of the same seed.
+/// Any numbers: they make other sequences of the same seed.
 const FEW_SEED: u64 = 0x6665_7720_6c69_6e6b;
+const RUN_SEED: u64 = 0x7275_6e73_2072_756e;
 
 impl Simulation {
     pub(crate) fn new(seed: u64, options: Options) -> Self {
         let mut rng = Rng::new(seed);
         let mut few_rng = Rng::new(seed ^ FEW_SEED);
-        let plan = Plan::draw(&mut rng, &mut few_rng, options);
+        let mut run_rng = Rng::new(seed ^ RUN_SEED);
+        let mut plan = Plan::draw(&mut rng, &mut few_rng, options);
+        plan.runs = draw_runs(seed, &mut run_rng);
         let store = SimStore::new(plan.shards, &plan.tasks, START, options.bug);
         let mut simulation = Self {
             now: START,
             rng,
             few_rng,
+            run_rng,
             bug: options.bug,
             store,
             servers: (0..plan.servers).map(Server::down).collect(),
@@ -130,6 +139,7 @@ impl Simulation {
             clients: Clients::default(),
             agents: Agents::default(),
             schedules: Schedules::default(),
+            runs: Runs::default(),
             history: History::default(),
             seen: Coverage::default(),
             left_behind: None,
@@ -153,6 +163,7 @@ impl Simulation {
         simulation.plan_clients();
         simulation.plan_schedules();
         simulation.plan_calendar();
+        simulation.plan_runs();
         simulation.plan_faults();
         if options.database == Database::GoesBack {
             simulation.plan_loss();
@@ -199,6 +210,7 @@ impl Simulation {
                 Action::Deliver(delivery) => self.deliver(delivery),
                 Action::Client(step) => self.client_step(step),
                 Action::Schedules(step) => self.schedule_step(step),
+                Action::Runs(step) => self.run_step(step),
                 Action::Nemesis(fault) => self.strike(fault),
                 Action::Arrive(task) => self.arrive(task),
                 Action::Audit => {
@@ -221,6 +233,7 @@ impl Simulation {
             || (calm > Span::from_secs(45)
                 && self.clients.are_done()
                 && self.schedules.are_over()
+                && self.are_runs_over()
                 && nothing_due()
                 && nothing_waits())
     }
@@ -255,6 +268,10 @@ impl Simulation {
         for id in self.clients.all_jobs() {
             let record = self.store.job(id);
             self.note(Fact::Final { id, record });
+        }
+        for run in self.runs.all() {
+            let row = self.store.run(run).map(Box::new);
+            self.note(Fact::RunFinal { run, row });
         }
         let notices = self.store.notices();
         let quiet = self.plan.tasks.iter().filter(|task| task.spec.quiet).map(|task| task.id).collect();

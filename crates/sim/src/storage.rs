@@ -1,12 +1,14 @@
 //! Calls to the store, at the moment they take effect. Between that moment and
 //! the answer anything can happen to the one who asked.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use punctual_core::shard::event::{Load, Loaded, ScheduleLoad, Token};
+use punctual_core::shard::event::{Load, Loaded, Released, ScheduleLoad, Token};
 use punctual_core::shard::write::{BatchSeq, SharedBatch};
-use punctual_core::{JobId, ServerId, ShardId, Span};
-use punctual_store::Owned;
+use punctual_core::workflow::RunEvent;
+use punctual_core::{JobId, RunId, ServerId, ShardId, Span, Timestamp};
+use punctual_store::{Owned, RunRow};
 
 use crate::client::Request;
 use crate::coverage::Window;
@@ -37,6 +39,20 @@ pub(crate) enum StoreCall {
         taken: Vec<Owned>,
     },
     Submit(Request),
+    StartRun {
+        row: Box<RunRow>,
+        definition: Arc<str>,
+    },
+    ChangeRun {
+        run: RunId,
+        event: RunEvent,
+        /// By the clock of the server.
+        at: Timestamp,
+    },
+    DueRuns {
+        owned: BTreeSet<ShardId>,
+        at: Timestamp,
+    },
     Release(ServerId),
     GiveUp(Owned),
 }
@@ -68,6 +84,7 @@ impl Simulation {
             }
             StoreCall::Lease { take_over } if is_alive => self.store_lease(node, take_over),
             StoreCall::Adopt { kept, taken } if is_alive => {
+                taken.iter().for_each(|owned| self.spoil_runs_at_takeover(owned.shard));
                 let read = |owned: Owned| {
                     let (running, spent, whole_since) = self.store.open_starts(owned.shard);
                     let schedules = self.store.taken_schedules(owned.shard);
@@ -77,12 +94,24 @@ impl Simulation {
                 self.answer_server(node, ServerStep::Leased { kept, taken });
             }
             StoreCall::Submit(request) if is_alive || self.rng.percent(50) => self.store_submit(node, request),
+            StoreCall::StartRun { row, definition } if is_alive || self.rng.percent(50) => {
+                self.store_start_run(node, *row, definition);
+            }
+            StoreCall::ChangeRun { run, event, at } if is_alive || self.rng.percent(50) => {
+                self.store_change_run(node, run, event, at);
+            }
+            StoreCall::DueRuns { owned, at } if is_alive => self.store_due_runs(node, &owned, at),
             StoreCall::Release(server) => self.store.release(server),
             StoreCall::GiveUp(owned) => {
                 self.store.give_up(self.servers[node.place].id, owned);
                 self.answer_server(node, ServerStep::GivenUp(owned));
             }
-            StoreCall::Lease { .. } | StoreCall::Adopt { .. } | StoreCall::Submit(_) => {}
+            StoreCall::Lease { .. }
+            | StoreCall::Adopt { .. }
+            | StoreCall::Submit(_)
+            | StoreCall::StartRun { .. }
+            | StoreCall::ChangeRun { .. }
+            | StoreCall::DueRuns { .. } => {}
         }
     }
 
@@ -129,7 +158,12 @@ impl Simulation {
             return self.answer_written(node, batch.seq, lane, BatchAnswer::Unknown);
         }
         let written = match self.take_batch(&batch) {
-            BatchResult::Done { void } => BatchAnswer::Done { void },
+            BatchResult::Done { void, released } => {
+                // A server that does not have all of their tasks at hand reads them.
+                let is_at_hand = released.is_empty() || self.run_rng.percent(75);
+                let released = if is_at_hand { Released::AtHand(released) } else { Released::InStore };
+                BatchAnswer::Done { void, released }
+            }
             BatchResult::Fenced(shards) => {
                 self.hit(Window::BatchFenced);
                 if shards.len() < batch.fences.len() {
@@ -158,12 +192,14 @@ impl Simulation {
     fn take_batch(&mut self, batch: &SharedBatch) -> BatchResult {
         let took = self.store.apply(batch);
         match &took {
-            BatchResult::Done { void } => {
+            BatchResult::Done { void, .. } => {
                 self.note(Fact::Committed { batch: Arc::clone(batch), void: void.clone() });
                 self.jobs_of_schedules(batch, void);
+                self.jobs_of_ended_nodes(batch);
             }
             BatchResult::Broken(text) => self.note(Fact::Broken { text: text.clone() }),
-            BatchResult::Fenced(_) => {}
+            // Nothing follows from what was refused; a store that gets that wrong shows it here.
+            BatchResult::Fenced(_) => self.jobs_of_ended_nodes(batch),
         }
         took
     }

@@ -10,12 +10,13 @@ use punctual_core::schedule::{OccurrenceRow, Plan, seed_of};
 use punctual_core::shard::event::{Adopted, Found, Load, Loaded, LoadedSchedule, ScheduleLoad, TakenSchedules};
 use punctual_core::shard::write::{Batch, CancelMark, Epoch, SharedBatch, StartsId, Void};
 use punctual_core::task::Task;
-use punctual_core::{AttemptNo, JobId, JobKey, JobRow, ScheduleId, ServerId, ShardId, TaskId, Timestamp};
+use punctual_core::workflow::RunEvent;
+use punctual_core::{AttemptNo, JobId, JobKey, JobRow, RunId, ScheduleId, ServerId, ShardId, TaskId, Timestamp};
 use punctual_store::{
-    Applied, Filter, FoundRow, JobRecord, LoadedRow, OccurrenceFilter, Order, Owned, Position, ShardSchedules,
-    Submission, Submitted,
+    Applied, Filter, FoundRow, JobRecord, LoadedRow, OccurrenceFilter, Order, Owned, Position, RunChange, RunRow,
+    ShardSchedules, Submission, Submitted, WorkflowRow, run_ends,
 };
-use punctual_store_tests::model::{ModelStore, State};
+use punctual_store_tests::model::{JobOfRun, ModelStore, State};
 
 use crate::calendars::calendars;
 use crate::options::Planted;
@@ -37,6 +38,8 @@ pub(crate) struct SimStore {
 pub(crate) enum BatchResult {
     Done {
         void: Void,
+        /// The jobs of runs that it released.
+        released: Vec<Loaded>,
     },
     Fenced(Vec<ShardId>),
     /// The store was asked for what cannot be: a bug of ours.
@@ -64,9 +67,27 @@ impl SimStore {
             batch = self.without_fence(&batch);
         }
         match self.model.apply_now(&batch) {
-            Ok(Applied::Done { void, .. }) => BatchResult::Done { void },
-            Ok(Applied::Fenced(shards)) => BatchResult::Fenced(shards),
+            Ok(Applied::Done { void, steps }) => {
+                let released = steps.released.into_iter();
+                let released = released.map(|row| Loaded { task: Arc::clone(self.task(row.task)), row }).collect();
+                BatchResult::Done { void, released }
+            }
+            Ok(Applied::Fenced(shards)) => {
+                if self.bug == Some(Planted::RunStepUnfenced) {
+                    self.step_runs_without_fence(&batch);
+                }
+                BatchResult::Fenced(shards)
+            }
             Err(error) => BatchResult::Broken(error.to_string()),
+        }
+    }
+
+    /// What follows from the ends of jobs, without these ends.
+    fn step_runs_without_fence(&self, batch: &Batch) {
+        for (run, events) in run_ends(batch, &Void::default()) {
+            for event in events {
+                self.model.change_run_now(run, event, batch.at).expect("the run can be stepped");
+            }
         }
     }
 
@@ -199,6 +220,30 @@ impl SimStore {
 
     pub(crate) fn submit(&self, submission: Submission) -> Submitted {
         self.model.submit_now(submission).expect("the client makes good submissions")
+    }
+
+    /// Stores the definition too: each run here has its own.
+    pub(crate) fn start_run(&self, row: RunRow, definition: &str) -> Result<RunChange, String> {
+        let (namespace, name, made) = (row.namespace, row.workflow.clone(), row.made.clone());
+        self.model.put_workflow_now(WorkflowRow { namespace, name, version: 1, spec: definition.to_owned(), made });
+        self.model.start_run_now(row).map_err(|error| error.to_string())
+    }
+
+    pub(crate) fn change_run(&self, id: RunId, event: RunEvent, at: Timestamp) -> Result<Option<RunChange>, String> {
+        self.model.change_run_now(id, event, at).map_err(|error| error.to_string())
+    }
+
+    pub(crate) fn run(&self, id: RunId) -> Option<RunRow> {
+        self.model.run_now(id)
+    }
+
+    pub(crate) fn due_runs(&self, at: Timestamp, limit: usize) -> Vec<RunId> {
+        self.model.due_runs_now(at, None, limit).into_iter().map(|run| run.id).collect()
+    }
+
+    /// The jobs of a run that have not ended.
+    pub(crate) fn jobs_of_run(&self, run: RunId) -> Vec<JobOfRun> {
+        self.model.jobs_of_run_now(run)
     }
 
     pub(crate) fn renew(&self, server: ServerId) -> Vec<Owned> {

@@ -2,6 +2,7 @@
 //! it breaks: a simulator that finds nothing has shown nothing.
 
 use punctual_core::shard::Bug;
+use punctual_core::workflow::RunBug;
 use punctual_sim::{Options, Planted, run};
 
 const SEEDS_MAX: u64 = 1000;
@@ -72,4 +73,12 @@ planted!(
     a_submission_in_two_transactions_is_found Planted::TornSubmission;
     a_replaced_server_that_dismisses_agents_is_found Planted::AgentDismissedByZombie;
     a_takeover_that_forgets_wishes_to_cancel_is_found Planted::TakeoverForgetsCancel;
+    ending_a_run_before_its_nodes_is_found Planted::Run(RunBug::EndsBeforeItsNodes);
+    a_join_that_forgets_an_element_is_found Planted::Run(RunBug::JoinForgetsElement);
+    a_resume_that_reruns_a_success_is_found Planted::Run(RunBug::ResumeRerunsSuccess);
+    one_retry_of_a_node_too_many_is_found Planted::Run(RunBug::NodeRetriedTooOften);
+    a_trigger_rule_that_takes_skipped_for_succeeded_is_found Planted::Run(RunBug::SkippedTakenForSucceeded);
+    releasing_a_child_before_the_end_of_its_parent_is_durable_is_found Planted::RunStepUnfenced;
+    releasing_a_child_again_after_a_takeover_is_found Planted::TakeoverReleasesAgain;
+    a_gate_that_passes_at_a_takeover_is_found Planted::GatePassesAtTakeover;
 );

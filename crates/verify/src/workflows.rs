@@ -1,15 +1,19 @@
 //! `verify workflows`: chains A > B and C > D on three servers with PostgreSQL, while a server and a worker are killed at each
 //! step. The witness says what began when; the runs say which job was for which node.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::Args;
-use punctual_api::{RunView, WorkflowRunRequest};
+use punctual_api::{NodeView, RunView, WorkflowRunRequest};
 use punctual_client::{Client, IfMatch};
 use punctual_core::task::{Handler, Run, TaskSpec};
-use punctual_core::{RunId, Span};
-use serde_json::json;
+use punctual_core::{RunId, Span, Timestamp};
+use punctual_promises::workflows::{
+    Definition, JobEnd, NodeJob, Observed, Released, RunAtEnd, RunLine, RunStep, StepAnswer, WorkflowRun,
+    check_workflow_runs,
+};
+use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, DatabaseKind, PATIENCE, Programs, Shape, eventually};
 use crate::findings::Findings;
@@ -19,8 +23,6 @@ use crate::witness::{Ended, HANDLER, Seen, WitnessLine};
 const WORKERS: usize = 2;
 /// A worker that is killed is noticed after 20 s of silence, and its job is tried again.
 const RUN_WITHIN: Duration = Duration::from_secs(180);
-/// Each pair: the first comes before the second.
-const EDGES: [(&str, &str); 2] = [("a", "b"), ("c", "d")];
 
 #[derive(Debug, Clone, Args)]
 pub struct Workflows {
@@ -61,8 +63,17 @@ impl Workflows {
             begins(&lines).count()
         );
         cluster.stop().await?;
-        Ok(judge(&ended, &lines))
+        Ok(judge(&definition(), &ended, &lines))
     }
+}
+
+/// Chains A > B and C > D.
+fn definition() -> Value {
+    let node = |name: &str, needs: &[&str]| {
+        json!({ "name": name, "task": "step", "needs": needs,
+            "input": { "sleep_ms": { "value": 300 }, "fail_first": { "value": 0 } } })
+    };
+    json!({ "nodes": [node("a", &[]), node("b", &["a"]), node("c", &[]), node("d", &["c"])] })
 }
 
 async fn define(client: &Client) -> anyhow::Result<()> {
@@ -71,12 +82,7 @@ async fn define(client: &Client) -> anyhow::Result<()> {
     task.node_retry.max = 20;
     task.node_retry.initial = Span::from_millis(200);
     client.apply_task("step", &task, IfMatch::Any).await?;
-    let node = |name: &str, needs: &[&str]| {
-        json!({ "name": name, "task": "step", "needs": needs,
-            "input": { "sleep_ms": { "value": 300 }, "fail_first": { "value": 0 } } })
-    };
-    let nodes = [node("a", &[]), node("b", &["a"]), node("c", &[]), node("d", &["c"])];
-    client.apply_workflow("chains", &json!({ "nodes": nodes })).await?;
+    client.apply_workflow("chains", &definition()).await?;
     Ok(())
 }
 
@@ -121,50 +127,63 @@ fn begins(lines: &[WitnessLine]) -> impl Iterator<Item = &WitnessLine> {
     lines.iter().filter(|line| line.seen == Seen::Begin)
 }
 
-/// What every run promises: it succeeds, each of its jobs was done, none began before those that come before it had ended
-/// well, and no job ran that is not of a node.
-fn judge(runs: &[RunView], lines: &[WitnessLine]) -> Findings {
+/// Judges the runs by the promises that the simulator judges its own by, as far as a witness and the runs' views show them: each
+/// node has one job, which begins when those before it are done, and all of them succeed. Beyond them, no job ran that is of no
+/// node.
+fn judge(definition: &Value, runs: &[RunView], lines: &[WitnessLine]) -> Findings {
     let mut findings = Findings::default();
-    let mut first_begin: BTreeMap<&str, i64> = BTreeMap::new();
-    let mut first_ok: BTreeMap<&str, i64> = BTreeMap::new();
-    for line in lines {
-        let times = match line.seen {
-            Seen::Begin => &mut first_begin,
-            Seen::End(Ended::Ok) => &mut first_ok,
-            Seen::End(Ended::Failed | Ended::Cancelled | Ended::Dropped) => continue,
-        };
-        let first = times.entry(&line.job).or_insert(line.at.boot_us);
-        *first = line.at.boot_us.min(*first);
+    let histories: Vec<WorkflowRun> = runs.iter().map(|run| history(definition, run, lines)).collect();
+    for found in check_workflow_runs(&histories) {
+        let subject = found.subject.unwrap_or_default();
+        let explanation = runs.iter().find(|run| run.id.to_string() == subject).map(|run| &run.explanation);
+        findings.add(format!("{subject}: {}: {} ({})", found.promise, found.text, explanation.map_or("", |text| text)));
     }
-    let mut known = BTreeSet::new();
-    for run in runs {
-        findings.expect(run.state == "succeeded", || format!("{} is {}: {}", run.id, run.state, run.explanation));
-        let job = |name: &str| run.nodes.iter().find(|node| node.name == name).and_then(|node| node.job);
-        for node in &run.nodes {
-            let Some(job) = node.job.map(|job| job.to_string()) else {
-                findings.add(format!("{}: the node {} had no job", run.id, node.name));
-                continue;
-            };
-            findings.expect(first_ok.contains_key(job.as_str()), || {
-                format!("{}: {job} of the node {} was never done", run.id, node.name)
-            });
-            known.insert(job);
-        }
-        for (before, after) in EDGES {
-            let (Some(before), Some(after)) = (job(before), job(after)) else { continue };
-            let (done, begun) =
-                (first_ok.get(before.to_string().as_str()), first_begin.get(after.to_string().as_str()));
-            if let (Some(done), Some(begun)) = (done, begun) {
-                findings.expect(done <= begun, || {
-                    format!("{}: {after} began {} us before {before} was done", run.id, done - begun)
-                });
-            }
-        }
-    }
-    for job in first_begin.keys().filter(|job| !known.contains(**job)) {
+    let known: BTreeSet<String> =
+        runs.iter().flat_map(|run| &run.nodes).filter_map(|node| node.job).map(|job| job.to_string()).collect();
+    let ran: BTreeSet<&str> = begins(lines).map(|line| line.job.as_str()).collect();
+    for job in ran.into_iter().filter(|job| !known.contains(*job)) {
         findings.add(format!("{job} ran, and is of no node: a node was released twice"));
     }
     findings
+}
+
+fn history(definition: &Value, run: &RunView, lines: &[WitnessLine]) -> WorkflowRun {
+    let names: Vec<&str> =
+        definition["nodes"].as_array().into_iter().flatten().filter_map(|node| node["name"].as_str()).collect();
+    let views: Vec<_> = names.iter().map(|name| run.nodes.iter().find(|node| node.name == *name)).collect();
+    let job = |(node, view): (usize, &Option<&NodeView>)| {
+        let job = view.and_then(|view| view.job)?.to_string();
+        Some(NodeJob { job, node, element: 0, input: None })
+    };
+    let jobs: Vec<NodeJob> = views.iter().enumerate().filter_map(job).collect();
+    let mut seen: Vec<&WitnessLine> = lines.iter().filter(|line| jobs.iter().any(|job| job.job == line.job)).collect();
+    // What ended and what began at the same moment happened in this order.
+    seen.sort_by_key(|line| (line.at.boot_us, line.seen == Seen::Begin));
+    let step = |at: i64, what: Vec<Observed>| {
+        let at = Timestamp::saturating_from_micros(at);
+        RunLine::Step(RunStep { at, what, answer: StepAnswer::Done, released: Released::Unseen })
+    };
+    let first = seen.first().map_or(0, |line| line.at.boot_us);
+    let line = |line: &&WitnessLine| match line.seen {
+        Seen::Begin => Some(RunLine::Began { job: line.job.clone() }),
+        Seen::End(Ended::Ok) => {
+            let ended = Observed::Ended { job: line.job.clone(), end: JobEnd::Succeeded, output: None };
+            Some(step(line.at.boot_us, vec![ended]))
+        }
+        // The job is tried again.
+        Seen::End(Ended::Failed | Ended::Cancelled | Ended::Dropped) => None,
+    };
+    WorkflowRun {
+        name: run.id.to_string(),
+        definition: Definition::read(&definition.to_string()).expect("it is the definition of this test"),
+        input: Value::Null,
+        lines: [step(first, Vec::new())].into_iter().chain(seen.iter().filter_map(line)).collect(),
+        at_end: RunAtEnd {
+            status: Some(run.state.clone()),
+            nodes: views.iter().map(|view| view.map_or("missing", |view| &view.state).to_owned()).collect(),
+            jobs,
+        },
+    }
 }
 
 #[cfg(test)]
@@ -190,7 +209,9 @@ mod tests {
     }
 
     fn faults(state: &str, lines: &[WitnessLine]) -> usize {
-        judge(&[run(state)], lines).faults.len()
+        let chain =
+            json!({ "nodes": [{ "name": "a", "task": "step" }, { "name": "b", "task": "step", "needs": ["a"] }] });
+        judge(&chain, &[run(state)], lines).faults.len()
     }
 
     #[test]
@@ -203,6 +224,7 @@ mod tests {
         assert_eq!(faults("succeeded", &good[..3]), 1, "the second was never done");
         let early = [line(A, 1, Seen::Begin), line(B, 1, Seen::Begin), line(A, 2, ok), line(B, 3, ok)];
         assert_eq!(faults("succeeded", &early), 1);
+        assert_eq!(faults("succeeded", &good[..2]), 1, "the second never began");
         let other = line("job_01m7et433kee4803yssgvaf2fk", 5, Seen::Begin);
         assert_eq!(faults("succeeded", &[&good[..], &[other]].concat()), 1);
     }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::env::Known;
 use super::graph::{Graph, HandlerKind, NodeKind};
 use super::node_ref::NodeRef;
+use super::planted::planted;
 use super::spec::{GateTimeout, OnNodeFailure, Trigger};
 use super::state::{NodeState, NodeStatus, Note, Phase, RunState, RunStatus};
 use crate::id::{JobId, RunId, TaskId};
@@ -185,7 +186,11 @@ impl Work<'_> {
         if node.status != NodeStatus::Active || node.round != ended.round {
             return;
         }
-        let jobs = node.fan.as_ref().map_or(1, |fan| fan.len());
+        // A job of the list that has ended, and that somebody runs again, changes nothing.
+        if node.fan.as_ref().is_some_and(|fan| !fan.active.contains_key(&ended.item)) {
+            return;
+        }
+        let (jobs, retried) = (node.fan.as_ref().map_or(1, |fan| fan.len()), node.retried);
         if state == JobState::Succeeded {
             self.keep(ended, output, jobs);
         }
@@ -198,8 +203,9 @@ impl Work<'_> {
             JobState::Succeeded => self.finish(ended.node, NodeStatus::Succeeded, None),
             JobState::Cancelled | JobState::Deleted => self.finish(ended.node, NodeStatus::Cancelled, None),
             JobState::Failed | JobState::Lost | JobState::Quarantined => {
-                if round < retries && !self.is_stopping() {
-                    *self.node_mut(ended.node) = NodeState::waiting(round + 1);
+                let limit = retries + u16::from(planted!(NodeRetriedTooOften));
+                if retried < limit && !self.is_stopping() {
+                    *self.node_mut(ended.node) = NodeState { retried: retried + 1, ..NodeState::waiting(round + 1) };
                 } else {
                     self.finish(ended.node, NodeStatus::Failed, None);
                 }
@@ -273,9 +279,9 @@ impl Work<'_> {
                 node.status = NodeStatus::Skipped;
                 node.ended_at = Some(self.now);
                 node.reason = None;
-            } else if place >= main || goes_on(node) {
+            } else if place >= main || goes_on(node) || (planted!(ResumeRerunsSuccess) && node.fan.is_none()) {
                 let fan = node.fan.take().map(|fan| Box::new(fan.again()));
-                *node = NodeState { fan, ..NodeState::waiting(node.round.saturating_add(1)) };
+                *node = NodeState { fan, retried: node.retried, ..NodeState::waiting(node.round.saturating_add(1)) };
             }
         }
         self.state.phase = Phase::Nodes;
@@ -332,7 +338,8 @@ impl Work<'_> {
             if is_stopping {
                 self.stop_rest();
             }
-            if !self.is_any(&[NodeStatus::Active, NodeStatus::Open, NodeStatus::Waiting]) {
+            let is_active = self.is_any(&[NodeStatus::Active]) && !planted!(EndsBeforeItsNodes);
+            if !is_active && !self.is_any(&[NodeStatus::Open, NodeStatus::Waiting]) {
                 self.begin_handlers()?;
             }
         }
@@ -468,7 +475,7 @@ fn judge(trigger: Trigger, parents: impl Iterator<Item = NodeStatus>) -> Decisio
         Trigger::OneFailed if failed > 0 => return Decision::Go,
         Trigger::OneSucceeded if succeeded > 0 => return Decision::Go,
         _ if done < all => return Decision::Wait,
-        Trigger::AllSucceeded => succeeded == all,
+        Trigger::AllSucceeded => succeeded == all || (planted!(SkippedTakenForSucceeded) && failed == 0),
         Trigger::AllDone => true,
         Trigger::NoneFailed => failed == 0,
         Trigger::NoneFailedOneSucceeded => failed == 0 && succeeded > 0,

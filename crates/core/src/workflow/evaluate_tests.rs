@@ -191,6 +191,36 @@ fn a_list_fans_out_so_many_at_once_and_its_outputs_are_collected_in_order() {
 }
 
 #[test]
+fn an_element_that_has_ended_and_runs_again_does_not_change_the_results() {
+    let graph = nodes(json!([
+        { "name": "each", "for_each": { "from": "run" } },
+        { "name": "join", "needs": ["each"], "input": { "all": { "from": "each" } } },
+    ]));
+    let mut run = Player::begin_with(&graph, json!(["x", "y"]));
+    run.item_ended("each", 0, JobState::Succeeded, "1");
+    run.item_ended("each", 0, JobState::Succeeded, "7");
+    run.item_ended("each", 1, JobState::Succeeded, "2");
+    assert_eq!(run.input_of("join", 0), json!({ "all": [1, 2] }));
+}
+
+#[test]
+fn a_resume_neither_uses_retries_nor_gives_new_ones() {
+    let graph = nodes(json!([{ "name": "a" }, { "name": "b", "needs": ["a"], "retries": 1 }]));
+    let mut run = Player::begin(&graph);
+    run.ended("a", false);
+    assert_eq!(run.node("b").status, NodeStatus::NotRun);
+    run.resume();
+    run.ended("a", true);
+    run.ended("b", false);
+    assert_eq!(run.node("b").status, NodeStatus::Active, "its first failure");
+    run.ended("b", false);
+    assert_eq!(run.status(), RunStatus::Failed);
+    run.resume();
+    run.ended("b", false);
+    assert_eq!(run.status(), RunStatus::Failed, "its retry was used before");
+}
+
+#[test]
 fn a_list_that_is_none_or_too_long_fails_the_node_and_an_empty_one_succeeds() {
     let graph = nodes(json!([
         { "name": "each", "for_each": { "from": "run.list", "max": 2 } },

@@ -5,6 +5,8 @@
 //! the event, on the state that this transaction has locked, so that the end of a job and the release of those that wait for
 //! it are durable together or not at all. Nothing of a run is kept in memory.
 
+#[cfg(feature = "planted-bugs")]
+mod bug;
 mod check;
 mod condition;
 mod env;
@@ -13,6 +15,7 @@ mod fan_out;
 mod graph;
 mod node_ref;
 mod path;
+mod planted;
 mod release;
 mod spec;
 mod state;
@@ -20,12 +23,10 @@ mod state;
 #[cfg(test)]
 mod evaluate_tests;
 #[cfg(test)]
-mod random_tests;
-#[cfg(test)]
-mod reference;
-#[cfg(test)]
 mod testing;
 
+#[cfg(feature = "planted-bugs")]
+pub use bug::{RunBug, plant};
 pub use check::{EDGES_MAX, GraphFault, NODES_MAX};
 pub use env::{Known, OUTPUT_KEPT_MAX};
 pub use evaluate::{GateVerdict, Missing, Refusal, Release, RunEvent, RunHead, Step, step};

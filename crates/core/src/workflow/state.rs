@@ -167,6 +167,9 @@ pub struct NodeState {
     /// How often it was started before.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub round: u16,
+    /// How many of its retries are used. A resume begins a round as well, and uses none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub retried: u16,
     /// The last job that was released for it.
     #[serde(rename = "j", alias = "job", default, skip_serializing_if = "Option::is_none")]
     pub job: Option<JobId>,
@@ -284,6 +287,7 @@ impl NodeState {
         Self {
             status: NodeStatus::Waiting,
             round,
+            retried: 0,
             job: None,
             released_at: None,
             ended_at: None,

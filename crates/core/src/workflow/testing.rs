@@ -9,33 +9,12 @@ use super::env::Known;
 use super::evaluate::{GateVerdict, RunEvent, RunHead, Step, step};
 use super::graph::Graph;
 use super::node_ref::NodeRef;
-use super::spec::{NodeSpec, Trigger, WorkflowSpec};
+use super::spec::WorkflowSpec;
 use super::state::{NodeState, NodeStatus, RunState, RunStatus};
 use crate::id::{JobId, RunId, ShardId, TaskId};
 use crate::lifecycle::JobState;
 use crate::task::Priority;
 use crate::time::{Span, Timestamp};
-
-pub(super) fn node(name: &str) -> NodeSpec {
-    NodeSpec {
-        name: name.to_owned(),
-        task: Some("task".to_owned()),
-        inline: None,
-        workflow: None,
-        gate: None,
-        needs: Vec::new(),
-        when: Trigger::AllSucceeded,
-        condition: None,
-        input: None,
-        retries: 0,
-        for_each: None,
-    }
-}
-
-pub(super) fn workflow(nodes: Vec<NodeSpec>) -> WorkflowSpec {
-    let spec = serde_json::json!({ "nodes": [] });
-    WorkflowSpec { nodes, ..serde_json::from_value(spec).unwrap() }
-}
 
 /// A run, and every job that was released for it. Outputs are kept as a store keeps them.
 pub(super) struct Player {

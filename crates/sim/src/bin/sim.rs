@@ -1,5 +1,6 @@
 //! Runs seeds and says what went wrong: `sim --seeds 1000 --from 0 [--bug NAME] [--database goes-back]`, or
-//! `sim --seed 123` to see one again.
+//! `sim --seed 123` to see one again. `sim --graphs 100000` compares what the core makes of random workflows with the
+//! reference evaluator, without a world around them.
 
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -7,27 +8,47 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Instant;
 
+use punctual_sim::graphs::{Played, play};
 use punctual_sim::{Coverage, Database, Options, Planted, RunReport, run};
 
 struct Args {
     from: u64,
     seeds: u64,
+    what: What,
     options: Options,
 }
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    Clusters,
+    Graphs,
+}
+
+const USAGE: &str =
+    "usage: sim [--seed N | --from N --seeds N] [--bug NAME] [--database goes-back]\n       sim --graphs N [--from N]";
 
 fn main() -> ExitCode {
     let args = match parse(std::env::args().skip(1)) {
         Ok(args) => args,
         Err(problem) => {
-            eprintln!("{problem}\nusage: sim [--seed N | --from N --seeds N] [--bug NAME] [--database goes-back]");
+            eprintln!("{problem}\n{USAGE}");
             eprintln!("bugs: {}", Planted::all().into_iter().map(Planted::name).collect::<Vec<_>>().join(" "));
             return ExitCode::from(2);
         }
     };
     let begun = Instant::now();
+    let is_good = match args.what {
+        What::Clusters => simulate(&args, begun),
+        What::Graphs => compare(&args, begun),
+    };
+    if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs all seeds on all cores, until one of them goes wrong. Whether none did.
+fn each_seed(args: &Args, begun: Instant, one: impl Fn(u64) -> Result<u64, String> + Sync) -> bool {
     let (next, found) = (AtomicU64::new(0), AtomicBool::new(false));
-    let total = Mutex::new(Total::default());
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let every = args.seeds.div_ceil(50).clamp(100, 10_000);
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
@@ -36,31 +57,70 @@ fn main() -> ExitCode {
                     if place >= args.seeds {
                         return;
                     }
-                    let report = run(args.from + place, args.options);
-                    if !report.is_good() && !found.swap(true, Relaxed) {
-                        println!("{}", report.explain(args.options));
-                    }
-                    let done = total.lock().expect("no other thread panicked").add(&report);
-                    if done % 100 == 0 {
-                        println!("{done} seeds run, {:.1} per second", done as f64 / begun.elapsed().as_secs_f64());
+                    match one(args.from + place) {
+                        Ok(done) if done.is_multiple_of(every) => {
+                            let speed = done as f64 / begun.elapsed().as_secs_f64();
+                            println!("{done} seeds run, {speed:.1} per second");
+                        }
+                        Ok(_) => {}
+                        Err(text) => {
+                            if !found.swap(true, Relaxed) {
+                                println!("{text}");
+                            }
+                        }
                     }
                 }
             });
         }
     });
-    if found.into_inner() {
-        return ExitCode::FAILURE;
+    !found.into_inner()
+}
+
+fn simulate(args: &Args, begun: Instant) -> bool {
+    let total = Mutex::new(Total::default());
+    let is_good = each_seed(args, begun, |seed| {
+        let report = run(seed, args.options);
+        if !report.is_good() {
+            return Err(report.explain(args.options));
+        }
+        Ok(total.lock().expect("no other thread panicked").add(&report))
+    });
+    if is_good {
+        let total = total.into_inner().expect("no thread panicked");
+        println!("{}", total.coverage.table());
+        println!(
+            "{} seeds good: {} steps, {:.1} simulated hours in {:.1} s",
+            total.seeds,
+            total.steps,
+            total.simulated_s as f64 / 3600.0,
+            begun.elapsed().as_secs_f64()
+        );
     }
-    let total = total.into_inner().expect("no thread panicked");
-    println!("{}", total.coverage.table());
-    println!(
-        "{} seeds good: {} steps, {:.1} simulated hours in {:.1} s",
-        total.seeds,
-        total.steps,
-        total.simulated_s as f64 / 3600.0,
-        begun.elapsed().as_secs_f64()
-    );
-    ExitCode::SUCCESS
+    is_good
+}
+
+fn compare(args: &Args, begun: Instant) -> bool {
+    let total = Mutex::new((0, Played::default()));
+    let is_good = each_seed(args, begun, |seed| {
+        let played = play(seed)?;
+        let mut total = total.lock().expect("no other thread panicked");
+        total.0 += 1;
+        total.1 = total.1 + played;
+        Ok(total.0)
+    });
+    if is_good {
+        let (runs, all) = total.into_inner().expect("no thread panicked");
+        println!(
+            "{runs} runs end as the reference says: {} nodes, {} jobs, {} steps, {} resumes, {} refusals in {:.1} s",
+            all.nodes,
+            all.jobs,
+            all.steps,
+            all.resumes,
+            all.refusals,
+            begun.elapsed().as_secs_f64()
+        );
+    }
+    is_good
 }
 
 #[derive(Default)]
@@ -82,7 +142,7 @@ impl Total {
 }
 
 fn parse(args: impl Iterator<Item = String>) -> Result<Args, String> {
-    let mut parsed = Args { from: 0, seeds: 300, options: Options::default() };
+    let mut parsed = Args { from: 0, seeds: 300, what: What::Clusters, options: Options::default() };
     let mut args = args;
     while let Some(name) = args.next() {
         let value = args.next().ok_or_else(|| format!("{name} needs a value"))?;
@@ -91,6 +151,7 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Args, String> {
             "--seed" => (parsed.from, parsed.seeds) = (number()?, 1),
             "--from" => parsed.from = number()?,
             "--seeds" => parsed.seeds = number()?,
+            "--graphs" => (parsed.what, parsed.seeds) = (What::Graphs, number()?),
             "--bug" => {
                 let bug = Planted::parse(&value).ok_or_else(|| format!("no bug is called {value}"))?;
                 parsed.options = Options::finding(bug);

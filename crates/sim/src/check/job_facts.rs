@@ -129,6 +129,10 @@ pub(super) fn facts_by_job(history: &History) -> BTreeMap<JobId, JobFacts<'_>> {
             | Fact::Notices { .. }
             | Fact::Calendar { .. }
             | Fact::Ledger { .. }
+            | Fact::RunStarted { .. }
+            | Fact::RunChanged { .. }
+            | Fact::Released { .. }
+            | Fact::RunFinal { .. }
             | Fact::Arrived { .. } => {}
         }
     }

@@ -17,10 +17,12 @@ mod schedules;
 #[cfg(test)]
 mod tests;
 mod translate;
+mod translate_runs;
 mod translate_schedules;
 mod whole;
 
 use punctual_core::JobId;
+use punctual_promises::workflows::check_workflow_runs;
 use punctual_promises::{Violation, check_schedules};
 
 use crate::history::History;
@@ -74,6 +76,7 @@ pub fn check(history: &History) -> Vec<Violation> {
     if lost_at.is_none() {
         violations.extend(check_schedules(&translate_schedules::schedule_histories(history)));
     }
+    violations.extend(check_workflow_runs(&translate_runs::workflow_runs(history)));
     let run = translate::run_history(history);
     violations.extend(punctual_promises::check(&run));
     let facts_by_job = job_facts::facts_by_job(history);

@@ -41,7 +41,7 @@ impl Simulation {
         server.answered = server.answered.max(seq);
         server.unanswered -= 1;
         match written {
-            BatchAnswer::Done { void } => server.owner.committed(seq, &void, now),
+            BatchAnswer::Done { void, released } => server.owner.committed_with(seq, &void, released, now),
             BatchAnswer::Fenced(shards) => {
                 let in_order = server.owner.fenced(seq, &shards, now);
                 if !in_order.is_empty() {

@@ -59,6 +59,7 @@ use punctual_store::{
 
 use artifacts::StoredArtifact;
 use table::Table;
+pub use workflows::JobOfRun;
 
 /// A handle; clones share one store.
 #[derive(Clone)]

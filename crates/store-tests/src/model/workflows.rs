@@ -1,15 +1,16 @@
 //! Workflows and their runs.
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use punctual_core::shard::write::{Batch, Void};
 use punctual_core::workflow::{NodeRef, RunEvent, RunStatus};
-use punctual_core::{JobId, NamespaceId, RunId, TaskId, Timestamp};
+use punctual_core::{JobId, JobKey, NamespaceId, RunId, ShardId, TaskId, Timestamp};
 use punctual_store::{
     DueRun, OpenRun, Result, RunChange, RunFilter, RunRow, RunStep, RunSteps, StoreError, VERSIONS_MAX, WORKFLOWS_MAX,
     WorkflowRow, WorkflowStored, Workflows, run_ends,
 };
 
-use super::{ModelStore, State, inconsistent};
+use super::{Hot, ModelStore, State, inconsistent};
 
 impl State {
     fn newest(&self, namespace: NamespaceId, name: &str) -> Option<&WorkflowRow> {
@@ -103,10 +104,71 @@ impl State {
     }
 }
 
+/// A job of a run that has not ended.
+#[derive(Debug, Clone)]
+pub struct JobOfRun {
+    pub job: JobId,
+    pub node: NodeRef,
+    pub task: TaskId,
+    pub input: Option<Bytes>,
+}
+
+impl ModelStore {
+    pub fn put_workflow_now(&self, row: WorkflowRow) -> WorkflowStored {
+        self.state().put_workflow(row)
+    }
+
+    pub fn start_run_now(&self, row: RunRow) -> Result<RunChange> {
+        self.state().all_or_nothing(|state| {
+            if state.runs.has(&row.id) {
+                return Err(inconsistent(format!("{} is there already", row.id)));
+            }
+            let now = row.made.at;
+            state.step_run(row, &[RunEvent::Tick], now)
+        })
+    }
+
+    pub fn change_run_now(&self, id: RunId, event: RunEvent, now: Timestamp) -> Result<Option<RunChange>> {
+        self.state().all_or_nothing(|state| {
+            let Some((row, _)) = state.runs.get(&id).cloned() else { return Ok(None) };
+            state.step_run(row, &[event], now).map(Some)
+        })
+    }
+
+    pub fn run_now(&self, id: RunId) -> Option<RunRow> {
+        self.state().runs.get(&id).map(|(row, _)| row.clone())
+    }
+
+    pub fn due_runs_now(&self, now: Timestamp, after: Option<DueRun>, limit: usize) -> Vec<DueRun> {
+        let state = self.state();
+        let due = |(row, at): &(RunRow, Option<Timestamp>)| {
+            let at = at.filter(|at| *at <= now)?;
+            Some(DueRun { at, id: row.id, has_ended: row.status != RunStatus::Running })
+        };
+        let mut due: Vec<DueRun> = state.runs.values().filter_map(due).collect();
+        due.retain(|run| after.is_none_or(|after| (run.at, run.id) > (after.at, after.id)));
+        due.sort_unstable();
+        due.truncate(limit);
+        due
+    }
+
+    /// The jobs of a run that have not ended, whatever the run says of them.
+    pub fn jobs_of_run_now(&self, run: RunId) -> Vec<JobOfRun> {
+        let state = self.state();
+        let first = JobKey::original(JobId::first_at(Timestamp::EPOCH));
+        let of_shard = state.hot.range((run.shard(), first)..).take_while(|((shard, _), _)| *shard == run.shard());
+        let of_run = |((_, key), hot): (&(ShardId, JobKey), &Hot)| {
+            let node = hot.node.filter(|node| node.run == run)?;
+            Some(JobOfRun { job: key.id, node, task: hot.task, input: hot.input.clone() })
+        };
+        of_shard.filter_map(of_run).collect()
+    }
+}
+
 #[async_trait]
 impl Workflows for ModelStore {
     async fn put_workflow(&self, row: WorkflowRow) -> Result<WorkflowStored> {
-        Ok(self.state().put_workflow(row))
+        Ok(self.put_workflow_now(row))
     }
 
     async fn workflow(&self, namespace: NamespaceId, name: &str, version: Option<u32>) -> Result<Option<WorkflowRow>> {
@@ -132,24 +194,15 @@ impl Workflows for ModelStore {
     }
 
     async fn start_run(&self, row: RunRow) -> Result<RunChange> {
-        self.state().all_or_nothing(|state| {
-            if state.runs.has(&row.id) {
-                return Err(inconsistent(format!("{} is there already", row.id)));
-            }
-            let now = row.made.at;
-            state.step_run(row, &[RunEvent::Tick], now)
-        })
+        self.start_run_now(row)
     }
 
     async fn change_run(&self, id: RunId, event: RunEvent, now: Timestamp) -> Result<Option<RunChange>> {
-        self.state().all_or_nothing(|state| {
-            let Some((row, _)) = state.runs.get(&id).cloned() else { return Ok(None) };
-            state.step_run(row, &[event], now).map(Some)
-        })
+        self.change_run_now(id, event, now)
     }
 
     async fn run(&self, id: RunId) -> Result<Option<RunRow>> {
-        Ok(self.state().runs.get(&id).map(|(row, _)| row.clone()))
+        Ok(self.run_now(id))
     }
 
     async fn run_in(&self, namespace: NamespaceId, id: RunId) -> Result<Option<RunRow>> {
@@ -167,16 +220,7 @@ impl Workflows for ModelStore {
     }
 
     async fn due_runs(&self, now: Timestamp, after: Option<DueRun>, limit: usize) -> Result<Vec<DueRun>> {
-        let state = self.state();
-        let due = |(row, at): &(RunRow, Option<Timestamp>)| {
-            let at = at.filter(|at| *at <= now)?;
-            Some(DueRun { at, id: row.id, has_ended: row.status != RunStatus::Running })
-        };
-        let mut due: Vec<DueRun> = state.runs.values().filter_map(due).collect();
-        due.retain(|run| after.is_none_or(|after| (run.at, run.id) > (after.at, after.id)));
-        due.sort_unstable();
-        due.truncate(limit);
-        Ok(due)
+        Ok(self.due_runs_now(now, after, limit))
     }
 
     async fn node_of_job(&self, job: JobId) -> Result<Option<NodeRef>> {
