@@ -47,6 +47,7 @@ const MIGRATIONS: &[Migration] = punctual_store::migrations![
     "0027_quotas",
     "0028_running_places",
     "0029_cluster_secret",
+    "0030_queues",
 ];
 
 /// Every migration that the program or the database knows, in order. Changes nothing.

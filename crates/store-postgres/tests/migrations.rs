@@ -15,7 +15,7 @@ use punctual_store_tests::fixture::{Owner, at, named_task, new_job, original, se
 use punctual_store_tests::report_fixture::{notice, tell, waiting, with_backfill, with_rule};
 use punctual_store_tests::schedule_fixture::watermark;
 
-const KNOWN: [(u32, &str); 29] = [
+const KNOWN: [(u32, &str); 30] = [
     (1, "first"),
     (2, "artifacts"),
     (3, "details"),
@@ -45,6 +45,7 @@ const KNOWN: [(u32, &str); 29] = [
     (27, "quotas"),
     (28, "running_places"),
     (29, "cluster_secret"),
+    (30, "queues"),
 ];
 
 fn refusal(result: Result<PostgresStore, StoreError>) -> StoreError {

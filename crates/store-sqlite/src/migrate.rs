@@ -39,6 +39,7 @@ pub(crate) const MIGRATIONS: &[Migration] = punctual_store::migrations![
     "0028_quotas",
     "0029_running_places",
     "0030_cluster_secret",
+    "0031_queues",
 ];
 
 /// Why the schema could not be brought up to date.

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 /// the objects that are to be deleted, calendars, rules, namespaces, authorities, keys, people, sessions and those backfills that are running. One reads
 /// through the names of schedules, where that is the quickest way, and one through an index up to its limit. What is counted up to a
 /// limit is a subquery, which is read through.
-const SCANS: [&str; 39] = [
+const SCANS: [&str; 42] = [
     "running_servers",
     "running_places",
     "drop_running_places",
@@ -17,6 +17,9 @@ const SCANS: [&str; 39] = [
     "count_jobs_of_namespace",
     "cluster_secret_servers",
     "namespaces",
+    "queues",
+    "count_queues",
+    "queue_names",
     "count_namespaces",
     "count_rules",
     "authorities",
