@@ -107,10 +107,12 @@ pub enum Window {
     RecoveryTold,
     /// Starts that were late were told.
     LatenessTold,
+    /// All who own shards confirmed that a queue is paused.
+    PauseInForce,
 }
 
 impl Window {
-    pub const ALL: [Self; 73] = [
+    pub const ALL: [Self; 74] = [
         Self::CrashBetweenApplyAndAnswer,
         Self::DeadServersBatchApplied,
         Self::DeadServersBatchDropped,
@@ -184,6 +186,7 @@ impl Window {
         Self::OccurrencesMerged,
         Self::RecoveryTold,
         Self::LatenessTold,
+        Self::PauseInForce,
     ];
 }
 

@@ -16,6 +16,8 @@ use punctual_core::{AttemptNo, JobId, ScheduleId, ServerId, ShardId, Span, TaskI
 use punctual_promises::StartRecord;
 use punctual_store::{JobRecord, Owned};
 
+use crate::queues::QueueKey;
+
 /// One request to submit; repeating it keeps its number, and so its idempotency key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequestNo(pub u64);
@@ -60,6 +62,11 @@ pub enum Fact {
     /// The file that a task waits for is there.
     Arrived {
         task: TaskId,
+    },
+
+    Queue {
+        queue: QueueKey,
+        change: QueueChange,
     },
 
     // The witness: the execution itself.
@@ -147,6 +154,16 @@ pub enum Fact {
         id: ScheduleId,
         rows: Vec<OccurrenceRow>,
     },
+}
+
+/// What happened to a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueChange {
+    /// A pause is stored.
+    Paused,
+    /// All who own shards have confirmed the pause.
+    InForce,
+    Resumed,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -290,7 +307,7 @@ impl Fact {
                 let open: Vec<_> = open.iter().filter(|(of, _)| *of == id).collect();
                 Some(format!("WentBack, with {open:?}"))
             }
-            Self::Fault(_) | Self::Healed | Self::Broken { .. } | Self::Arrived { .. } => Some(format!("{self:?}")),
+            Self::Fault(_) | Self::Healed | Self::Broken { .. } | Self::Arrived { .. } | Self::Queue { .. } => Some(format!("{self:?}")),
             Self::Joined { .. }
             | Self::OverCredit { .. }
             | Self::JobCount(_)

@@ -22,6 +22,7 @@ mod nemesis;
 mod net;
 mod options;
 mod plan;
+mod queues;
 mod rng;
 mod schedules;
 mod server;

@@ -17,6 +17,7 @@ use crate::nemesis::Fault;
 use crate::net::{MessageInFlight, Net};
 use crate::options::{Database, Options, Planted};
 use crate::plan::{Plan, START};
+use crate::queues::{QueueStep, Queues};
 use crate::rng::Rng;
 use crate::schedules::{ScheduleStep, Schedules};
 use crate::server::{Server, ServerStep};
@@ -39,6 +40,9 @@ pub(crate) struct Simulation {
     pub(crate) clients: Clients,
     pub(crate) agents: Agents,
     pub(crate) schedules: Schedules,
+    pub(crate) queues: Queues,
+    /// Whether queues are paused and resumed in this run.
+    pub(crate) are_queues_changed: bool,
     pub(crate) history: History,
     pub(crate) seen: Coverage,
     /// What a standby has that receives nothing any more.
@@ -76,6 +80,7 @@ pub(crate) enum Action {
     Deliver(MessageInFlight),
     Client(ClientStep),
     Schedules(ScheduleStep),
+    Queues(QueueStep),
     Nemesis(Fault),
     /// The file that a task waits for is there.
     Arrive(TaskId),
@@ -130,6 +135,8 @@ impl Simulation {
             clients: Clients::default(),
             agents: Agents::default(),
             schedules: Schedules::default(),
+            queues: Queues::new(seed),
+            are_queues_changed: false,
             history: History::default(),
             seen: Coverage::default(),
             left_behind: None,
@@ -153,6 +160,7 @@ impl Simulation {
         simulation.plan_clients();
         simulation.plan_schedules();
         simulation.plan_calendar();
+        simulation.plan_queues();
         simulation.plan_faults();
         if options.database == Database::GoesBack {
             simulation.plan_loss();
@@ -199,6 +207,7 @@ impl Simulation {
                 Action::Deliver(delivery) => self.deliver(delivery),
                 Action::Client(step) => self.client_step(step),
                 Action::Schedules(step) => self.schedule_step(step),
+                Action::Queues(step) => self.queue_step(step),
                 Action::Nemesis(fault) => self.strike(fault),
                 Action::Arrive(task) => self.arrive(task),
                 Action::Audit => {

@@ -129,7 +129,8 @@ pub(super) fn facts_by_job(history: &History) -> BTreeMap<JobId, JobFacts<'_>> {
             | Fact::Notices { .. }
             | Fact::Calendar { .. }
             | Fact::Ledger { .. }
-            | Fact::Arrived { .. } => {}
+            | Fact::Arrived { .. }
+            | Fact::Queue { .. } => {}
         }
     }
     facts_by_job
