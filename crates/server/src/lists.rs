@@ -81,6 +81,7 @@ pub(crate) fn is_list(request: &Request) -> bool {
                 | "jobs"
                 | "notifications"
                 | "overdue"
+                | "queues"
                 | "schedules"
                 | "tasks"
         ),
