@@ -434,6 +434,24 @@ TABLE occurrence PARTITION BY RANGE (at)
 CREATE UNIQUE INDEX occurrence_pkey ON ONLY public.occurrence USING btree (schedule, at)
 CREATE INDEX occurrence_queued ON ONLY public.occurrence USING btree (shard, schedule, at) WHERE (verdict = 2)
 
+TABLE queue
+    state_at bigint NOT NULL
+    changed_at bigint NOT NULL
+    namespace integer NOT NULL
+    revision integer NOT NULL
+    state smallint NOT NULL
+    name text NOT NULL COLLATE C
+    state_by text NOT NULL
+    changed_by text NOT NULL
+    note text
+    spec text NOT NULL
+CREATE UNIQUE INDEX queue_pkey ON public.queue USING btree (namespace, name)
+
+TABLE queue_counter
+    revision bigint NOT NULL
+    id integer NOT NULL
+CREATE UNIQUE INDEX queue_counter_pkey ON public.queue_counter USING btree (id)
+
 TABLE requester
     id integer NOT NULL
     person bigint NOT NULL
@@ -578,6 +596,7 @@ CREATE UNIQUE INDEX task_digest_key ON public.task USING btree (namespace, diges
 CREATE UNIQUE INDEX task_id_key ON public.task USING btree (id)
 CREATE UNIQUE INDEX task_live_name ON public.task USING btree (namespace, name) WHERE ((NOT deleted) AND (name IS NOT NULL))
 CREATE UNIQUE INDEX task_pkey ON public.task USING btree (number)
+CREATE INDEX task_queue ON public.task USING btree (((namespace)::bigint), queue COLLATE "C") WHERE ((NOT deleted) AND (name IS NOT NULL))
 CREATE INDEX task_unlisted ON public.task USING btree (used_until) WHERE (deleted OR (name IS NULL))
 
 TABLE task_file

@@ -475,6 +475,26 @@ CREATE INDEX occurrence_queued ON occurrence (shard, schedule, at) WHERE verdict
 
 CREATE INDEX occurrence_decided ON occurrence (at) WHERE verdict <> 2;
 
+CREATE TABLE queue (
+    namespace  INTEGER NOT NULL,
+    name       TEXT NOT NULL,
+    revision   INTEGER NOT NULL,
+    -- 0 active, 1 paused, 2 draining
+    state      INTEGER NOT NULL,
+    state_at   INTEGER NOT NULL,
+    state_by   TEXT NOT NULL,
+    note       TEXT,
+    changed_at INTEGER NOT NULL,
+    changed_by TEXT NOT NULL,
+    spec       TEXT NOT NULL,
+    PRIMARY KEY (namespace, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE queue_counter (
+    id       INTEGER PRIMARY KEY CHECK (id = 1),
+    revision INTEGER NOT NULL
+) STRICT;
+
 CREATE TABLE requester (
     id        INTEGER PRIMARY KEY,
     kind      TEXT NOT NULL,
@@ -643,6 +663,8 @@ CREATE UNIQUE INDEX task_digest ON task (namespace, digest) WHERE digest IS NOT 
 CREATE INDEX task_unlisted ON task (used_until) WHERE deleted = 1 OR name IS NULL;
 
 CREATE INDEX task_artifact ON task (artifact, id) WHERE artifact IS NOT NULL;
+
+CREATE INDEX task_queue ON task (namespace, queue) WHERE deleted = 0 AND name IS NOT NULL;
 
 CREATE TABLE task_file (
     artifact BLOB NOT NULL,

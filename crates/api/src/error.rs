@@ -61,6 +61,7 @@ InvalidJoinToken "invalid_join_token" 401 4 "The join token is not valid";
     ArtifactNotFound "artifact_not_found" 404 5 "There is no such artifact";
     ScheduleNotFound "schedule_not_found" 404 5 "There is no such schedule";
     WorkflowNotFound "workflow_not_found" 404 5 "There is no such workflow";
+    QueueNotFound "queue_not_found" 404 5 "There is no such queue";
     RunNotFound "run_not_found" 404 5 "There is no such run";
     BackfillNotFound "backfill_not_found" 404 5 "There is no such backfill";
     CalendarNotFound "calendar_not_found" 404 5 "There is no such calendar";
@@ -96,6 +97,8 @@ WorkerTokenNotFound "worker_token_not_found" 404 5 "There is no such join token"
     NamespaceInUse "namespace_in_use" 409 6 "There is something in the namespace";
     TooManyNamespaces "too_many_namespaces" 409 6 "There are as many namespaces as there may be";
     QuotaExceeded "quota_exceeded" 409 6 "A quota of the namespace is used up";
+    QueueDraining "queue_draining" 409 6 "The queue accepts no jobs";
+    TooManyQueues "too_many_queues" 409 6 "There are as many queues with settings as there may be";
     RunRefused "run_refused" 409 6 "The run cannot do this now";
     TooManyWorkflows "too_many_workflows" 409 6 "There are as many workflows as there may be";
     BackfillEnded "backfill_ended" 409 6 "The backfill has ended";

@@ -24,7 +24,8 @@ pub mod notification;
 pub mod occurrence;
 pub mod openid;
 mod overdue;
-pub mod quota;
+pub mod queue;
+mod quota;
 pub mod schedule;
 pub mod schedule_request;
 mod schema;
@@ -85,6 +86,7 @@ pub use openid::{
     login_check,
 };
 pub use overdue::{AilingTask, Overdue, OverdueJob, OverdueQuery, OverdueTime};
+pub use queue::{QueueDefaults, QueueList, QueueQuery, QueueRequest, QueueView};
 pub use quota::{NamespaceUsage, Quotas, QuotasEdit};
 pub use schedule::{
     DoneBy, IfExists, Moves, NoteRequest, PauseView, PlannedStart, QueueCleared, RunAnswer, RunOutcome, RunRequest,

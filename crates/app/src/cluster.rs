@@ -75,6 +75,14 @@ impl Cluster {
         owners.into_iter().map(|owner| self.place_of(&picture, owner)).collect()
     }
 
+    /// Whether nobody can say anything about some shard now.
+    pub(crate) fn has_unowned_shards(&self) -> bool {
+        let here = self.engine.owned();
+        let picture = self.picture.borrow();
+        let is_owned = |shard: ShardId| here.contains(&shard) || picture.owner_of(shard).is_some();
+        picture.leases.iter().any(|lease| !is_owned(lease.shard))
+    }
+
     /// Every server that workers connect to.
     pub(crate) fn schedulers(&self) -> Vec<Place> {
         let picture = self.picture.borrow();

@@ -52,12 +52,16 @@ pub(crate) fn waiting(
         if let Some(arrival) = arrival {
             text += &format!(" Now it {arrival}.");
         }
+        if let Some(paused) = &workers.paused {
+            text += &format!(" It starts no earlier than its queue is resumed: {paused}.");
+        }
         return text;
     }
-    let wanted = match (arrival, task) {
-        (Some(arrival), _) => format!("it {arrival}"),
-        (None, Some(task)) => workers.waits_for(task, program),
-        (None, None) => "its task is gone".to_owned(),
+    let wanted = match (&workers.paused, arrival, task) {
+        (Some(paused), _, _) => paused.clone(),
+        (None, Some(arrival), _) => format!("it {arrival}"),
+        (None, None, Some(task)) => workers.waits_for(task, program),
+        (None, None, None) => "its task is gone".to_owned(),
     };
     text += &format!("It has been due for {}: {wanted}.", rounded(now, job.due_since()));
     if was_moved && job.given_back().is_none() {

@@ -123,7 +123,8 @@ impl App {
                     }
                     Live::Waiting => {
                         let quota = self.running_quota_reached(job.namespace).await?;
-                        let workers = ShardWorkers { quota, ..self.workers_of(id.shard()).await };
+                        let paused = task.as_deref().and_then(|task| self.queue_paused(task));
+                        let workers = ShardWorkers { quota, paused, ..self.workers_of(id.shard()).await };
                         let awaited = self.awaited(task.as_deref()).await?;
                         let (task, program) = (task.as_deref(), self.0.settings.worker_program);
                         explain::waiting(&job, &attempts, task, awaited.as_ref(), &workers, program, self.now())

@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use punctual_core::namespace::NamespaceId;
+use punctual_core::queue::QueueLoad;
 use punctual_core::shard::event::Change;
 use punctual_core::shard::{Answer, Ask, WorkerStatus, WorkersWanted};
 use punctual_core::{JobId, JobRow, ServerId, Span, TaskId};
@@ -70,6 +71,12 @@ pub trait Peers: Send + Sync + 'static {
     async fn watch(&self, peer: &Peer) -> Asked<PeerChanges>;
 
     async fn task_changed(&self, peer: &Peer, id: TaskId, namespace: NamespaceId, name: &str) -> Asked<()>;
+
+    /// What people have decided about queues has changed. Whether the peer has read it, and starts nothing of a paused queue.
+    async fn queues_changed(&self, peer: &Peer) -> Asked<bool>;
+
+    /// What waits and runs in the peer's shards, by queue.
+    async fn queue_loads(&self, peer: &Peer, namespace: NamespaceId) -> Asked<Vec<QueueLoad>>;
 
     async fn workers(&self, peer: &Peer) -> Asked<WorkersThere>;
 

@@ -306,9 +306,10 @@ impl App {
             if reasons.contains_key(&task.id) {
                 continue;
             }
-            let reason = match task.waits_for {
-                Some(artifact) => format!("waits for {artifact} to arrive"),
-                None => match self.lack_of(task.namespace, &task.spec).await {
+            let reason = match (self.queue_paused(task), task.waits_for) {
+                (Some(paused), _) => paused,
+                (None, Some(artifact)) => format!("waits for {artifact} to arrive"),
+                (None, None) => match self.lack_of(task.namespace, &task.spec).await {
                     Some(lack) => lack,
                     // If that cannot be read now, it says less.
                     None => self.running_quota_reached(task.namespace).await.ok().flatten().unwrap_or_else(busy),

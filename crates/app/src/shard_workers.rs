@@ -22,11 +22,16 @@ pub(crate) struct ShardWorkers {
     pub(crate) has_tenants: bool,
     /// That as many attempts of the job's namespace run as may.
     pub(crate) quota: Option<String>,
+    /// That the queue of the job is paused.
+    pub(crate) paused: Option<String>,
 }
 
 impl ShardWorkers {
     /// What a due job of this task waits for.
     pub(crate) fn waits_for(&self, task: &Task, program: WorkerProgram) -> String {
+        if let Some(paused) = &self.paused {
+            return paused.clone();
+        }
         let spec = &task.spec;
         if matches!(spec.run, Run::Workflow(_)) {
             return "its server runs as many workflows of schedules and jobs as it may, and starts it when one of them ends"
@@ -61,7 +66,11 @@ impl ShardWorkers {
     pub(crate) fn is_unserved(&self, task: &Task) -> bool {
         let can_run = |worker: &WorkerSpec| worker.namespaces.serves(task.namespace) && can_run(&task.spec, worker);
         let needs_worker = !matches!(task.spec.run, Run::Workflow(_));
-        needs_worker && task.waits_for.is_none() && !self.here.iter().chain(&self.anywhere).any(can_run)
+        // A worker would not help while the queue is paused.
+        needs_worker
+            && task.waits_for.is_none()
+            && self.paused.is_none()
+            && !self.here.iter().chain(&self.anywhere).any(can_run)
     }
 }
 
@@ -110,7 +119,7 @@ impl App {
         {
             anywhere.extend(elsewhere.iter().cloned());
         }
-        ShardWorkers { here, anywhere, requests, has_tenants: self.has_tenants(), quota: None }
+        ShardWorkers { here, anywhere, requests, has_tenants: self.has_tenants(), quota: None, paused: None }
     }
 }
 
@@ -171,6 +180,7 @@ mod tests {
                 requests: Vec::new(),
                 has_tenants: false,
                 quota: None,
+                paused: None,
             },
             "the workers that can run it are busy",
         );
@@ -181,6 +191,7 @@ mod tests {
                 requests: vec![request(0)],
                 has_tenants: false,
                 quota: None,
+                paused: None,
             },
             "no connected worker that runs probes has gpu=yes; start one with `punctual worker --labels gpu=yes`; asked \
              19 servers for workers with label gpu=yes since 1970-01-01T00:00:00.000000Z",
@@ -192,12 +203,13 @@ mod tests {
                 requests: vec![request(1)],
                 has_tenants: false,
                 quota: None,
+                paused: None,
             },
             "the server of its shard has no connection to a worker that can run it yet; asked 19 servers for workers with \
              label gpu=yes since 1970-01-01T00:00:00.000000Z, and 1 worker was told to connect",
         );
         check(
-            ShardWorkers { here: vec![], anywhere: vec![gpu()], requests: vec![], has_tenants: false, quota: None },
+            ShardWorkers { anywhere: vec![gpu()], ..ShardWorkers::default() },
             "the server of its shard has no connection to a worker that can run it yet, and asks the other servers for one",
         );
     }
@@ -210,6 +222,12 @@ mod tests {
         check(ShardWorkers { here: gpu(), anywhere: gpu(), quota: quota(), ..ShardWorkers::default() }, reached);
         // Without a worker, more places would not help.
         check(ShardWorkers { quota: quota(), has_tenants: true, ..ShardWorkers::default() }, NAMESPACE_UNSERVED);
+    }
+
+    #[test]
+    fn a_job_of_a_paused_queue_says_so_before_anything_else() {
+        let paused = "queue default is paused since 2026-11-19T12:00:00.000000Z by user:ana: the provider is down";
+        check(ShardWorkers { paused: Some(paused.to_owned()), ..ShardWorkers::default() }, paused);
     }
 
     #[test]

@@ -145,6 +145,7 @@ impl App {
         }
         let admitted = self.admit_jobs(by.namespace(), requests.len()).await?;
         let tasks = self.resolve_tasks(by.namespace(), &wanted, under).await?;
+        self.check_queues_open(&tasks)?;
         let requester = self.requester_of(by.principal()).await?;
         let now = self.now();
         let jobs = self.build(requests, &tasks, requester, now);

@@ -21,6 +21,7 @@ mod namespaces;
 mod nodes;
 mod notifications;
 mod openid;
+mod queues;
 mod schedules;
 mod secrets;
 mod send;

@@ -18,6 +18,7 @@ pub mod lifecycle;
 pub mod log;
 pub mod namespace;
 pub mod notice;
+pub mod queue;
 pub mod random;
 pub mod retry;
 mod rfc3339;

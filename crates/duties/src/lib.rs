@@ -16,6 +16,7 @@ mod enrolments;
 mod identities;
 mod log_archive;
 mod notifications;
+mod queue_states;
 mod retention;
 mod runner;
 mod running_places;
@@ -47,6 +48,7 @@ pub use enrolments::Enrolments;
 pub use identities::{IdentityRefresh, IdentityRetention};
 pub use log_archive::LogArchive;
 pub use notifications::Notifications;
+pub use queue_states::QueueStates;
 pub use retention::Retention;
 pub use runner::{DutyStatus, Runner, Statuses};
 pub use running_places::RunningPlaces;
@@ -86,6 +88,7 @@ pub fn all(context: &Context) -> Vec<Box<dyn Duty>> {
         Box::new(Enrolments::new(context)),
         Box::new(LogArchive::new(context)),
         Box::new(Notifications::new(context)),
+        Box::new(QueueStates::new(context)),
         Box::new(Retention::new(context)),
         Box::new(SealedKeys::new(context)),
         Box::new(ServerList::new(context)),

@@ -19,6 +19,7 @@ use crate::hub::{Changes, Hub};
 use crate::inbox::{Inbox, Input};
 use crate::lease_state::LeaseState;
 use crate::plans::Plans;
+use crate::queue_states::QueueStates;
 use crate::start::KeeperTask;
 use crate::tasks::TaskCache;
 use crate::worker_registry::WorkerInfo;
@@ -44,6 +45,7 @@ pub(crate) struct Inner {
     pub(crate) hub: Arc<Hub>,
     pub(crate) tasks: Arc<TaskCache>,
     pub(crate) plans: Arc<Plans>,
+    pub(crate) queues: Arc<QueueStates>,
     pub(crate) connections: Connections,
     pub(crate) driver: Mutex<Option<std::thread::JoinHandle<()>>>,
     /// Closed when the driver has ended.

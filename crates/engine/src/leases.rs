@@ -20,6 +20,7 @@ use crate::cluster::Cluster;
 use crate::config::{EngineConfig, Takeover};
 use crate::inbox::{Inbox, Input};
 use crate::lease_state::{FOR_EVER, LeaseState};
+use crate::queue_states::QueueStates;
 use crate::reads::retry;
 use crate::tasks::TaskCache;
 
@@ -58,6 +59,7 @@ pub(crate) enum Done {
 pub(crate) struct LeaseDuty {
     store: Arc<dyn Store>,
     tasks: Arc<TaskCache>,
+    queues: Arc<QueueStates>,
     inbox: Inbox,
     lease: Arc<LeaseState>,
     config: EngineConfig,
@@ -76,6 +78,7 @@ impl LeaseDuty {
     pub(crate) fn new(
         store: Arc<dyn Store>,
         tasks: Arc<TaskCache>,
+        queues: Arc<QueueStates>,
         inbox: Inbox,
         lease: Arc<LeaseState>,
         config: EngineConfig,
@@ -83,6 +86,7 @@ impl LeaseDuty {
         Self {
             store,
             tasks,
+            queues,
             inbox,
             lease,
             config,
@@ -108,8 +112,10 @@ impl LeaseDuty {
                 self.store.acquire(server, ttl, share).await?
             }
         };
-        let (store, tasks) = (&*self.store, &*self.tasks);
-        let reads = stream::iter(taken).map(async |owned| Ok((owned, acquired(store, tasks, owned).await?)));
+        // Also for a server without shards, which accepts jobs.
+        self.queues.refresh(&*self.store).await?;
+        let (store, tasks, queues) = (&*self.store, &*self.tasks, &*self.queues);
+        let reads = stream::iter(taken).map(async |owned| Ok((owned, acquired(store, tasks, queues, owned).await?)));
         let read: Vec<(Owned, Event)> = reads.buffer_unordered(READS_AT_ONCE).try_collect().await?;
         if !read.is_empty() {
             tracing::info!(shards = read.len(), "took shards at start");
@@ -224,11 +230,11 @@ impl LeaseDuty {
     fn adopt(&mut self, taken: Vec<Owned>) {
         for owned in taken {
             self.held.insert(owned.shard, (owned.epoch, Stage::Reading));
-            let (store, tasks) = (Arc::clone(&self.store), Arc::clone(&self.tasks));
+            let (store, tasks, queues) = (Arc::clone(&self.store), Arc::clone(&self.tasks), Arc::clone(&self.queues));
             let reads = Arc::clone(&self.reads);
             self.work.spawn(async move {
                 let _turn = reads.acquire().await;
-                let event = retry("read open starts", || acquired(&*store, &tasks, owned)).await;
+                let event = retry("read open starts", || acquired(&*store, &tasks, &queues, owned)).await;
                 Done::Read(owned, event)
             });
         }
@@ -315,7 +321,10 @@ fn list(shards: &[ShardId]) -> String {
     numbers.join(",")
 }
 
-async fn acquired(store: &dyn Store, tasks: &TaskCache, owned: Owned) -> Result<Event> {
+/// What the owner has to know to begin with a shard that was just taken.
+async fn acquired(store: &dyn Store, tasks: &TaskCache, queues: &QueueStates, owned: Owned) -> Result<Event> {
+    // The owner hears of a pause that was stored before the shard was taken before it hears of the shard.
+    queues.refresh(store).await?;
     let open = store.open_starts(owned.shard).await?;
     let (starts, rows): (Vec<_>, Vec<_>) = open.running.into_iter().unzip();
     let jobs = tasks.join(store, rows).await?;

@@ -21,6 +21,7 @@ use crate::lease_state::LeaseState;
 use crate::leases::LeaseDuty;
 use crate::members::MemberDuty;
 use crate::plans::Plans;
+use crate::queue_states::QueueStates;
 use crate::reads::Reads;
 use crate::roll::Roll;
 use crate::streams::Streams;
@@ -60,13 +61,19 @@ impl Engine {
         let hub = Arc::new(Hub::new());
         let tasks = Arc::new(TaskCache::default());
         let plans = Arc::new(Plans::default());
+        let queues = Arc::new(QueueStates::new(inbox.clone()));
         let duties = Arc::new(Duties::new(&config));
         let (published, cluster) = watch::channel(Arc::new(Cluster::default()));
         let nudge = Arc::new(Notify::new());
         let run_ended = Arc::new(Notify::new());
-        let lease_inbox = inbox.clone();
-        let leases =
-            LeaseDuty::new(Arc::clone(&store), Arc::clone(&tasks), lease_inbox, Arc::clone(&lease), config.clone());
+        let leases = LeaseDuty::new(
+            Arc::clone(&store),
+            Arc::clone(&tasks),
+            Arc::clone(&queues),
+            inbox.clone(),
+            Arc::clone(&lease),
+            config.clone(),
+        );
         let members = MemberDuty {
             store: Arc::clone(&store),
             inbox: inbox.clone(),
@@ -141,6 +148,7 @@ impl Engine {
             hub,
             tasks,
             plans,
+            queues,
             connections: Connections::new(config.owner.worker_silence),
             driver: Mutex::new(Some(thread)),
             ended: broken,

@@ -13,6 +13,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use punctual_app::{ClusterKeys, InvitedWorkers, Peer, PeerChanges, PeerError, Peers, Pulse, WorkersThere};
 use punctual_core::namespace::NamespaceId;
+use punctual_core::queue::QueueLoad;
 use punctual_core::shard::{AgentAsk, Answer, Ask, WorkersWanted};
 use punctual_core::{JobId, JobRow, ServerId, ShardId, Span, TaskId};
 use punctual_engine::{Clock, Runs};
@@ -172,6 +173,21 @@ impl Peers for GrpcPeers {
         let reply = self
             .call(peer, LOOK_LIMIT, request, |mut client, request| async move { client.task_changed(request).await });
         reply.await.map(drop)
+    }
+
+    async fn queues_changed(&self, peer: &Peer) -> Result<bool, PeerError> {
+        let request = wire::QueuesChangedRequest {};
+        let reply = self
+            .call(peer, LOOK_LIMIT, request, |mut client, request| async move { client.queues_changed(request).await });
+        Ok(reply.await?.is_settled)
+    }
+
+    async fn queue_loads(&self, peer: &Peer, namespace: NamespaceId) -> Result<Vec<QueueLoad>, PeerError> {
+        let request = wire::QueueLoadsRequest { namespace: namespace.0 };
+        let reply = self
+            .call(peer, LOOK_LIMIT, request, |mut client, request| async move { client.queue_loads(request).await });
+        let loads = reply.await?.loads.into_iter();
+        Ok(loads.map(|load| convert::queue_load_from_wire(namespace, load)).collect())
     }
 
     async fn workers(&self, peer: &Peer) -> Result<WorkersThere, PeerError> {

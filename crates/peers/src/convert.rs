@@ -4,6 +4,7 @@ use prost::bytes::Bytes;
 use punctual_app::{InvitedWorkers, WorkerRequest};
 use punctual_core::job::Input;
 use punctual_core::namespace::{NamespaceId, ServedNamespaces};
+use punctual_core::queue::QueueLoad;
 use punctual_core::schedule::Source;
 use punctual_core::shard::event::{Change, WorkerSpec};
 use punctual_core::shard::{LiveView, PoolWanted, Who, WorkerNeeds, WorkerStatus, WorkersWanted};
@@ -222,6 +223,18 @@ pub(crate) fn invited_to_wire(invited: InvitedWorkers) -> wire::InviteWorkersRep
 pub(crate) fn invited_from_wire(reply: wire::InviteWorkersReply) -> Result<InvitedWorkers, BadMessage> {
     let workers = reply.worker_ids.iter().map(|id| worker_id(id)).collect::<Result<_, _>>()?;
     Ok(InvitedWorkers { pools: reply.invited, workers })
+}
+
+pub(crate) fn queue_load_to_wire(load: QueueLoad) -> wire::QueueLoad {
+    let QueueLoad { namespace: _, queue, waiting, has_more, running, waiting_since } = load;
+    wire::QueueLoad { queue, waiting, has_more, running, waiting_since: waiting_since.map(Timestamp::as_micros) }
+}
+
+pub(crate) fn queue_load_from_wire(namespace: NamespaceId, load: wire::QueueLoad) -> QueueLoad {
+    let wire::QueueLoad { queue, waiting, has_more, running, waiting_since } = load;
+    // A time that is none says nothing.
+    let waiting_since = waiting_since.and_then(Timestamp::from_micros);
+    QueueLoad { namespace, queue, waiting, has_more, running, waiting_since }
 }
 
 #[cfg(test)]

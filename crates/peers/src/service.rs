@@ -100,6 +100,28 @@ impl Peer for PeerService {
         Ok(self.answer(asked, wire::TaskChangedReply {}))
     }
 
+    async fn queues_changed(
+        &self,
+        request: Request<wire::QueuesChangedRequest>,
+    ) -> Result<Response<wire::QueuesChangedReply>, Status> {
+        let asked = self.known(&request)?;
+        let is_settled = self.app.apply_queues_here().await.map_err(refused)?;
+        Ok(self.answer(asked, wire::QueuesChangedReply { is_settled }))
+    }
+
+    async fn queue_loads(
+        &self,
+        request: Request<wire::QueueLoadsRequest>,
+    ) -> Result<Response<wire::QueueLoadsReply>, Status> {
+        let asked = self.known(&request)?;
+        let namespace = NamespaceId(request.into_inner().namespace);
+        let loads = self.app.queue_loads_here(namespace).await.map_err(refused)?;
+        Ok(self.answer(
+            asked,
+            wire::QueueLoadsReply { loads: loads.into_iter().map(convert::queue_load_to_wire).collect() },
+        ))
+    }
+
     async fn workers(&self, request: Request<wire::WorkersRequest>) -> Result<Response<wire::WorkersReply>, Status> {
         let asked = self.known(&request)?;
         let WorkersThere { known, requests } = self.app.workers_here().await.map_err(refused)?;

@@ -81,6 +81,9 @@ pub(crate) enum Command {
     /// Manage calendars: dates on which schedules do or do not run
     #[command(subcommand)]
     Calendar(cmd::calendar::CalendarVerb),
+    /// Manage queues: see what waits and runs in them, pause, resume and drain them
+    #[command(subcommand)]
+    Queue(cmd::queue::QueueVerb),
     /// Manage secrets: values that tasks refer to and nobody can read again
     #[command(subcommand)]
     Secret(cmd::secret::SecretVerb),

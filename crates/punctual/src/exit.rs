@@ -39,7 +39,7 @@ exits! {
     Usage 2 "the command or its input is not valid";
     JobFailed 3 "an awaited job failed, was cancelled, lost, quarantined or deleted";
     NotAllowed 4 "not allowed";
-    NotFound 5 "there is no such job, task, schedule, backfill, calendar, artifact or notification rule";
+    NotFound 5 "there is no such job, task, schedule, backfill, calendar, queue, artifact or notification rule";
     Conflict 6 "what was named is not in a state that admits this, or there are too many of its kind";
     Unreachable 7 "the server or the database cannot be reached, or is too busy";
     Pending 8 "an awaited job is still pending (`wait --no-wait`)";
@@ -280,6 +280,11 @@ fn hint(kind: ErrorKind) -> Hint {
         ErrorKind::ArtifactNotFound => Command("see what there is with `punctual artifact list`"),
         ErrorKind::ScheduleNotFound => Command("see what there is with `punctual schedule list`"),
         ErrorKind::WorkflowNotFound => Command("see what there is with `punctual workflow list`"),
+        ErrorKind::QueueNotFound => Server("see what there is with `punctual queue list`"),
+        ErrorKind::QueueDraining => {
+            Command("submit to another queue, or let it accept jobs with `punctual queue resume`")
+        }
+        ErrorKind::TooManyQueues => Server("use fewer queues"),
         ErrorKind::RunNotFound => Command("see what there is with `punctual workflow runs`"),
         ErrorKind::BackfillNotFound => Command("see what there is with `punctual backfill list`"),
         ErrorKind::CalendarNotFound => Command("see what there is with `punctual calendar list`"),

@@ -164,6 +164,20 @@ pub(crate) const OF_NAMESPACES: Flags = &[
     ("If-Match", "--if-revision"),
 ];
 
+pub(crate) const OF_QUEUES: Flags = &[
+    ("name", "the queue's name"),
+    ("/note", "--note"),
+    ("/description", "--description"),
+    ("/defaults/priority", "--default-priority"),
+    ("/defaults/retry", "--default-retries"),
+    ("/defaults/node_retry", "--default-node-retries"),
+    ("/defaults/timeout", "--default-timeout"),
+    ("/defaults/queue_timeout", "--default-queue-timeout"),
+    ("If-Match", "--if-revision"),
+    ("limit", "--limit"),
+    ("cursor", "--cursor"),
+];
+
 pub(crate) const OF_CALENDARS: Flags = &[
     ("name", "the calendar's name"),
     ("If-Match", "--if-revision"),
@@ -244,6 +258,11 @@ pub(crate) const CALENDAR_WORDS: Words = &[
 pub(crate) const NAMESPACE_WORDS: Words = &[(
     "GET /v1/namespaces lists yours; the header `Punctual-Namespace` chooses one",
     "`punctual namespace list` shows yours; --namespace chooses one",
+)];
+
+pub(crate) const QUEUE_WORDS: Words = &[(
+    "GET /v1/queues lists those that there are; PUT /v1/queues/{name} describes one before it is used",
+    "`punctual queue list` shows those that there are; `punctual queue edit` describes one before it is used",
 )];
 
 pub(crate) const SECRET_WORDS: Words = &[

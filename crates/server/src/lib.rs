@@ -46,6 +46,7 @@ mod parse;
 mod permit;
 mod problem;
 mod proxies;
+mod queues;
 mod range;
 mod rates;
 mod request_id;
@@ -133,6 +134,11 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(workflows::send_event))
         .routes(routes!(calendars::list))
         .routes(routes!(calendars::read, calendars::put, calendars::delete))
+        .routes(routes!(queues::list))
+        .routes(routes!(queues::read, queues::put))
+        .routes(routes!(queues::pause))
+        .routes(routes!(queues::resume))
+        .routes(routes!(queues::drain))
         .routes(routes!(secrets::list))
         .routes(routes!(secrets::put, secrets::delete))
         .routes(routes!(secrets::rotate_root_key))

@@ -89,6 +89,7 @@ pub(crate) fn is_list(request: &Request) -> bool {
                 | "jobs"
                 | "notifications"
                 | "overdue"
+                | "queues"
                 | "runs"
                 | "schedules"
                 | "tasks"

@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use punctual_api::{TaskList, TaskQuery, TaskRequest, TaskView};
 use punctual_app::permission::{EditTasks, ViewTasks};
-use punctual_app::{App, Defined};
+use punctual_app::{App, Defined, GivenPolicies};
 use punctual_core::task::TaskSpec;
 
 use crate::conditions::{When, tagged};
@@ -38,6 +38,7 @@ pub(crate) async fn create(
     body: Json<TaskRequest>,
 ) -> Result<Response, Refused> {
     let TaskRequest { name, spec } = body.value;
+    let spec = app.with_queue_defaults(&by, spec, GivenPolicies::of_request(&body.bytes)).await?;
     Ok(answer(StatusCode::CREATED, app.create_task(&by, name, spec).await?))
 }
 
@@ -72,7 +73,8 @@ pub(crate) async fn put(
     When(when): When,
     body: Json<TaskSpec>,
 ) -> Result<Response, Refused> {
-    let (task, defined) = app.put_task(&by, name, body.value, when).await?;
+    let spec = app.with_queue_defaults(&by, body.value, GivenPolicies::of_spec(&body.bytes)).await?;
+    let (task, defined) = app.put_task(&by, name, spec, when).await?;
     let status = match defined {
         Defined::Created => StatusCode::CREATED,
         Defined::Updated => StatusCode::OK,

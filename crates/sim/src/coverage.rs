@@ -116,10 +116,12 @@ pub enum Window {
     /// A node of a run has several jobs.
     RunListFannedOut,
     RunRequestRefused,
+    /// All who own shards confirmed that a queue is paused.
+    PauseInForce,
 }
 
 impl Window {
-    pub const ALL: [Self; 80] = [
+    pub const ALL: [Self; 81] = [
         Self::CrashBetweenApplyAndAnswer,
         Self::DeadServersBatchApplied,
         Self::DeadServersBatchDropped,
@@ -200,6 +202,7 @@ impl Window {
         Self::RunNodeAgain,
         Self::RunListFannedOut,
         Self::RunRequestRefused,
+        Self::PauseInForce,
     ];
 }
 

@@ -18,6 +18,8 @@ use punctual_core::{AttemptNo, JobId, RunId, ScheduleId, ServerId, ShardId, Span
 use punctual_promises::StartRecord;
 use punctual_store::{JobRecord, Owned, RunRow};
 
+use crate::queues::QueueKey;
+
 /// One request to submit; repeating it keeps its number, and so its idempotency key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequestNo(pub u64);
@@ -84,6 +86,11 @@ pub enum Fact {
         node: NodeRef,
         job: JobId,
         input: Option<Bytes>,
+    },
+
+    Queue {
+        queue: QueueKey,
+        change: QueueChange,
     },
 
     // The witness: the execution itself.
@@ -175,6 +182,16 @@ pub enum Fact {
         id: ScheduleId,
         rows: Vec<OccurrenceRow>,
     },
+}
+
+/// What happened to a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueChange {
+    /// A pause is stored.
+    Paused,
+    /// All who own shards have confirmed the pause.
+    InForce,
+    Resumed,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -359,7 +376,7 @@ impl Fact {
                 let open: Vec<_> = open.iter().filter(|(of, _)| *of == id).collect();
                 Some(format!("WentBack, with {open:?}"))
             }
-            Self::Fault(_) | Self::Healed | Self::Broken { .. } | Self::Arrived { .. } => Some(format!("{self:?}")),
+            Self::Fault(_) | Self::Healed | Self::Broken { .. } | Self::Arrived { .. } | Self::Queue { .. } => Some(format!("{self:?}")),
             Self::Joined { .. }
             | Self::OverCredit { .. }
             | Self::JobCount(_)

@@ -23,6 +23,7 @@ mod nemesis;
 mod net;
 mod options;
 mod plan;
+mod queues;
 mod rng;
 mod runs;
 mod schedules;

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use punctual_core::schedule::ScheduleCommand;
 use punctual_core::shard::event::{
-    Adopted, Command, Event, Found, Load, Loaded, LoadedSchedule, Released, Report, ScheduleLoad, StreamId, TakenSchedules,
-    Token, Watch,
+    Adopted, Command, Event, Found, Load, Loaded, LoadedSchedule, Released, Report, ScheduleLoad, StreamId,
+    TakenSchedules, Token, Watch,
 };
 use punctual_core::shard::write::{BatchSeq, Epoch, StartsId, Void};
 use punctual_core::shard::{Ask, Config, Owner, WorkersWanted};
@@ -31,6 +31,7 @@ use crate::history::Fact;
 use crate::net::{ToServer, ToWorker};
 use crate::options::Planted;
 use crate::plan::{CLOCK_LAG_MAX_MS, RENEW_EVERY_MS, START};
+use crate::queues::QueueSnapshot;
 use crate::runs::ADVANCE_EVERY;
 use crate::simulation::{Action, Health, Node, Simulation};
 
@@ -65,6 +66,8 @@ pub(crate) struct Server {
     answered: BatchSeq,
     /// Batches that the store has taken and not answered.
     pub(crate) unanswered: u32,
+    /// The queues that the owner was told of last.
+    pub(crate) queues_version: Option<(u64, u64)>,
     pub(crate) calendar_changes_seen: u64,
     /// How often the owner is still to be told.
     pub(crate) calendar_tellings: u8,
@@ -137,6 +140,7 @@ pub(crate) enum ServerStep {
         calendars: u32,
     },
     TaskChanged(Arc<Task>),
+    QueuesRead(QueueSnapshot),
     Watch(Watch),
     Message {
         stream: StreamId,
@@ -171,6 +175,7 @@ pub(crate) struct Adoption {
     pub(crate) spent: Vec<StartsId>,
     pub(crate) whole_since: Epoch,
     pub(crate) schedules: TakenSchedules,
+    pub(crate) queues: QueueSnapshot,
 }
 
 impl Server {
@@ -197,6 +202,7 @@ impl Server {
             retiring: None,
             answered: BatchSeq(0),
             unanswered: 0,
+            queues_version: None,
             calendar_changes_seen: 0,
             calendar_tellings: 0,
         }
@@ -235,6 +241,9 @@ impl Simulation {
         self.after(Span::ZERO, Action::Server(node, ServerStep::RenewLeases));
         if self.plan.runs > 0 {
             self.after(ADVANCE_EVERY, Action::Server(node, ServerStep::AdvanceRuns));
+        }
+        if self.are_queues_changed {
+            self.look_at_queues_later(place);
         }
         if self.plan.links_max < self.servers.len() {
             self.after(WORKERS_EVERY, Action::Server(node, ServerStep::RequestWorkers));
@@ -319,6 +328,12 @@ impl Simulation {
             ServerStep::TaskChanged(task) => self.servers[place].owner.handle(Event::TaskChanged { task }, now),
             ServerStep::Replanned { rows, calendars } => {
                 self.servers[place].owner.handle(Event::Replanned { rows, calendars }, now);
+            }
+            ServerStep::QueuesRead(snapshot) => {
+                self.queues_read(place, snapshot);
+                // Without a draw, so that nothing else of the seed changes.
+                self.pump_by(place, self.now);
+                return;
             }
             ServerStep::Watch(watch) => self.servers[place].owner.handle(Event::Watch(watch), now),
             ServerStep::Hinted(jobs) => self.servers[place].owner.handle(Event::Submitted { jobs }, now),

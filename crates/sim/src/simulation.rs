@@ -17,6 +17,7 @@ use crate::nemesis::Fault;
 use crate::net::{MessageInFlight, Net};
 use crate::options::{Database, Options, Planted};
 use crate::plan::{Plan, START};
+use crate::queues::{QueueStep, Queues};
 use crate::rng::Rng;
 use crate::runs::{RunStep, Runs, draw_runs};
 use crate::schedules::{ScheduleStep, Schedules};
@@ -43,6 +44,9 @@ pub(crate) struct Simulation {
     pub(crate) agents: Agents,
     pub(crate) schedules: Schedules,
     pub(crate) runs: Runs,
+    pub(crate) queues: Queues,
+    /// Whether queues are paused and resumed in this run.
+    pub(crate) are_queues_changed: bool,
     pub(crate) history: History,
     pub(crate) seen: Coverage,
     /// What a standby has that receives nothing any more.
@@ -81,6 +85,7 @@ pub(crate) enum Action {
     Client(ClientStep),
     Schedules(ScheduleStep),
     Runs(RunStep),
+    Queues(QueueStep),
     Nemesis(Fault),
     /// The file that a task waits for is there.
     Arrive(TaskId),
@@ -140,6 +145,8 @@ impl Simulation {
             agents: Agents::default(),
             schedules: Schedules::default(),
             runs: Runs::default(),
+            queues: Queues::new(seed),
+            are_queues_changed: false,
             history: History::default(),
             seen: Coverage::default(),
             left_behind: None,
@@ -164,6 +171,7 @@ impl Simulation {
         simulation.plan_schedules();
         simulation.plan_calendar();
         simulation.plan_runs();
+        simulation.plan_queues();
         simulation.plan_faults();
         if options.database == Database::GoesBack {
             simulation.plan_loss();
@@ -211,6 +219,7 @@ impl Simulation {
                 Action::Client(step) => self.client_step(step),
                 Action::Schedules(step) => self.schedule_step(step),
                 Action::Runs(step) => self.run_step(step),
+                Action::Queues(step) => self.queue_step(step),
                 Action::Nemesis(fault) => self.strike(fault),
                 Action::Arrive(task) => self.arrive(task),
                 Action::Audit => {

@@ -88,7 +88,8 @@ impl Simulation {
                 let read = |owned: Owned| {
                     let (running, spent, whole_since) = self.store.open_starts(owned.shard);
                     let schedules = self.store.taken_schedules(owned.shard);
-                    Adoption { owned, running, spent, whole_since, schedules }
+                    let queues = self.store.queue_snapshot();
+                    Adoption { owned, running, spent, whole_since, schedules, queues }
                 };
                 let taken = taken.into_iter().map(read).collect();
                 self.answer_server(node, ServerStep::Leased { kept, taken });

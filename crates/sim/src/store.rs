@@ -5,22 +5,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use punctual_core::notice::{Notice, NoticeKind};
+use punctual_core::queue::QueueState;
 use punctual_core::schedule::recurrence::Calendar;
-use punctual_core::schedule::{OccurrenceRow, Plan, seed_of};
+use punctual_core::schedule::{By, OccurrenceRow, Plan, seed_of};
 use punctual_core::shard::event::{Adopted, Found, Load, Loaded, LoadedSchedule, ScheduleLoad, TakenSchedules};
 use punctual_core::shard::write::{Batch, CancelMark, Epoch, SharedBatch, StartsId, Void};
 use punctual_core::task::Task;
 use punctual_core::workflow::RunEvent;
 use punctual_core::{AttemptNo, JobId, JobKey, JobRow, RunId, ScheduleId, ServerId, ShardId, TaskId, Timestamp};
 use punctual_store::{
-    Applied, Filter, FoundRow, JobRecord, LoadedRow, OccurrenceFilter, Order, Owned, Position, RunChange, RunRow,
-    ShardSchedules, Submission, Submitted, WorkflowRow, run_ends,
+    AllQueues, Applied, Filter, FoundRow, JobRecord, LoadedRow, OccurrenceFilter, Order, Owned, Position, QueueRow,
+    RunChange, RunRow, ShardSchedules, Submission, Submitted, WorkflowRow, run_ends,
 };
 use punctual_store_tests::model::{JobOfRun, ModelStore, State};
 
 use crate::calendars::calendars;
 use crate::options::Planted;
 use crate::plan::LEASE_TTL;
+use crate::queues::{QueueKey, QueueSnapshot};
 
 pub(crate) struct SimStore {
     model: ModelStore,
@@ -28,6 +30,8 @@ pub(crate) struct SimStore {
     bug: Option<Planted>,
     calendars: BTreeMap<String, Arc<Calendar>>,
     calendar_changes: u64,
+    /// How often commits were lost.
+    losses: u64,
     /// What specs mean by these calendars; equal specs share a plan.
     plans: RefCell<BTreeMap<String, Arc<Plan>>>,
     /// The epoch of each shard, as the leases have raised it.
@@ -54,7 +58,7 @@ impl SimStore {
         model.intern_tasks_now(interned).expect("the tasks are new");
         let tasks = tasks.iter().map(|task| (task.id, Arc::clone(task))).collect();
         let (calendars, plans) = (calendars(None), RefCell::default());
-        Self { model, tasks, bug, calendars, calendar_changes: 0, plans, epochs: BTreeMap::new() }
+        Self { model, tasks, bug, calendars, calendar_changes: 0, losses: 0, plans, epochs: BTreeMap::new() }
     }
 
     pub(crate) fn set_now(&self, now: Timestamp) {
@@ -127,9 +131,40 @@ impl SimStore {
     /// The commits since are lost, and with them what the servers owned.
     pub(crate) fn go_back_to(&mut self, snapshot: State, servers: Vec<ServerId>) {
         self.model.go_back_to(snapshot);
+        self.losses += 1;
         for server in servers {
             self.release(server);
         }
+    }
+
+    /// Which queues are paused.
+    pub(crate) fn queue_snapshot(&self) -> QueueSnapshot {
+        let AllQueues { revision, rows } = self.model.queues_now();
+        let paused = rows.into_iter().filter(|row| row.state == QueueState::Paused);
+        let paused = paused.map(|row| (row.namespace, row.name)).collect();
+        QueueSnapshot { version: (self.losses, revision), paused }
+    }
+
+    pub(crate) fn set_queue(&self, (namespace, name): &QueueKey, is_paused: bool) {
+        let rows = self.model.queues_now().rows;
+        let known = rows.iter().find(|row| row.namespace == *namespace && row.name == *name);
+        let by = || By { at: Timestamp::EPOCH, who: "client".to_owned() };
+        let row = QueueRow {
+            namespace: *namespace,
+            name: name.clone(),
+            revision: known.map_or(1, |row| row.revision + 1),
+            state: if is_paused { QueueState::Paused } else { QueueState::Active },
+            state_by: by(),
+            note: None,
+            changed: by(),
+            spec: "{}".to_owned(),
+        };
+        self.model.put_queue_now(row).expect("the revision is the next one");
+    }
+
+    /// Who owns a shard by the store, whether or not the lease is over.
+    pub(crate) fn lease_owners(&self) -> BTreeSet<ServerId> {
+        self.model.leases_now().into_iter().filter_map(|lease| lease.owner).collect()
     }
 
     pub(crate) fn all_open_starts(&self, shards: u16) -> Vec<(JobId, AttemptNo)> {

@@ -64,6 +64,8 @@ planted!(
     runs_that_somebody_asks_for_and_that_meet_are_found Planted::Core(Bug::ManualRunsMeet);
     an_edit_that_forgets_a_skip_is_found Planted::Core(Bug::EditDropsSkip);
     not_asking_other_servers_for_workers_is_found Planted::Core(Bug::WorkersNotRequested);
+    starting_what_is_paused_is_found Planted::Core(Bug::PauseIgnored);
+    forgetting_a_pause_at_takeover_is_found Planted::Core(Bug::PauseForgotten);
     a_store_without_a_fence_is_found Planted::NoFence;
     acknowledging_a_submission_before_it_is_stored_is_found Planted::SubmitAckedFirst;
     assigning_again_on_reconnect_is_found Planted::AssignedAgain;

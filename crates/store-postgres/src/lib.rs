@@ -35,6 +35,7 @@ mod partitions;
 mod pipeline;
 #[cfg(test)]
 mod plans;
+mod queues;
 mod quotas;
 mod requesters;
 mod retention;

@@ -49,6 +49,7 @@ const MIGRATIONS: &[Migration] = punctual_store::migrations![
     "0029_cluster_secret",
     "0030_log_bytes",
     "0031_run_steps",
+    "0032_queues",
 ];
 
 /// Every migration that the program or the database knows, in order. Changes nothing.

@@ -11,6 +11,7 @@ use tokio_postgres::Row;
 
 use crate::codec::{self, Read, namespace_number, rows_max};
 use crate::connection::Conn;
+use crate::queues::drop_queues;
 use crate::trouble::Trouble;
 use crate::{PostgresStore, sql};
 
@@ -120,6 +121,7 @@ async fn delete(conn: &Conn, id: NamespaceId, expected: Option<u32>, by: &By) ->
     conn.execute(sql!("delete_namespace"), &[&namespace_number(id), &at, &who]).await?;
     // Without them, nobody can open a copy of the namespace's secrets.
     conn.execute(sql!("drop_data_keys"), &[&data_key_label(id)]).await?;
+    drop_queues(conn, id).await?;
     bump(conn, 0).await?;
     Ok(NamespaceDeletion::Done)
 }

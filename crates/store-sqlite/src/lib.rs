@@ -30,6 +30,7 @@ mod migrate;
 mod namespaces;
 mod notices;
 mod options;
+mod queues;
 mod quotas;
 mod reader;
 mod requesters;

@@ -41,6 +41,7 @@ pub(crate) const MIGRATIONS: &[Migration] = punctual_store::migrations![
     "0030_cluster_secret",
     "0031_log_bytes",
     "0032_due_runs",
+    "0033_queues",
 ];
 
 /// Why the schema could not be brought up to date.

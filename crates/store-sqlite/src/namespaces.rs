@@ -10,6 +10,7 @@ use punctual_store::{
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use crate::queues::drop_queues;
 use crate::writer::Failure;
 use crate::{SqliteStore, codec, sql};
 
@@ -84,6 +85,7 @@ fn delete(conn: &Connection, id: NamespaceId, expected: Option<u32>, by: &By) ->
     let dropped = conn.prepare_cached(sql!("drop_data_keys"))?.execute([data_key_label(id)]);
     conn.pragma_update(None, "secure_delete", false)?;
     dropped?;
+    drop_queues(conn, id)?;
     count_change(conn)?;
     Ok(NamespaceDeletion::Done)
 }

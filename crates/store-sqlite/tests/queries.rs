@@ -9,7 +9,7 @@ use rusqlite::Connection;
 /// the objects that are to be deleted, calendars, rules, namespaces, authorities, keys, people, sessions and those backfills that are running. One reads
 /// through the names of schedules, where that is the quickest way, and one through an index up to its limit. What is counted up to a
 /// limit is a subquery, which is read through, and so are the jobs that have pieces of logs, once they were found one by one.
-const SCANS: [&str; 40] = [
+const SCANS: [&str; 43] = [
     "running_servers",
     "running_places",
     "drop_running_places",
@@ -18,6 +18,9 @@ const SCANS: [&str; 40] = [
     "log_bytes",
     "cluster_secret_servers",
     "namespaces",
+    "queues",
+    "count_queues",
+    "queue_names",
     "count_namespaces",
     "count_rules",
     "authorities",

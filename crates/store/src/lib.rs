@@ -23,6 +23,7 @@ mod members;
 mod migrations;
 mod namespaces;
 mod notices;
+mod queues;
 mod quotas;
 mod requesters;
 mod running_places;
@@ -80,6 +81,7 @@ pub use notices::{
     Ailing, DeliveryRow, Dispatch, Dispatched, Notices, RULES_MAX, RULES_OF_ALL_MAX, RuleChange, RuleDeletion, RuleRow,
     RuleUpdate, WaitingNotice,
 };
+pub use queues::{AllQueues, QUEUES_MAX, QUEUES_OF_ALL_MAX, QueueChange, QueueRow, Queues};
 pub use quotas::{Counted, QuotaUse, RATE_BURST, Spent};
 pub use requesters::{JOB_ACTIONS_MAX, JobAction, JobActionKind, REQUESTERS_MAX, Requester, RequesterId, Requesters};
 pub use running_places::{RunningPlaces, shards_from_bytes, shards_to_bytes};
@@ -105,6 +107,7 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 pub trait Store:
     Artifacts
     + Namespaces
+    + Queues
     + QuotaUse
     + RunningPlaces
     + Tasks

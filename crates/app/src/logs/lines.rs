@@ -24,7 +24,13 @@ pub struct LinesView {
 
 impl App {
     /// As [`App::log`], in whole lines: the begin of one whose end is to come is left for the next call.
-    pub async fn log_lines(&self, by: &By<ViewLogs>, id: JobId, attempt: Option<u32>, offset: u64) -> Result<LinesView> {
+    pub async fn log_lines(
+        &self,
+        by: &By<ViewLogs>,
+        id: JobId,
+        attempt: Option<u32>,
+        offset: u64,
+    ) -> Result<LinesView> {
         self.check_job(by, id).await?;
         let LogView { attempt, bytes, mut next_offset, is_complete } = self.read_log(id, attempt, offset).await?;
         let mut text = &bytes[..];

@@ -110,6 +110,7 @@ impl App {
                         Entry::Occupied(known) => known.into_mut(),
                         Entry::Vacant(unknown) => unknown.insert(self.workers_of(shard).await),
                     };
+                    workers.paused = task.and_then(|task| self.queue_paused(task));
                     let awaited = self.awaited(task).await?;
                     let program = self.0.settings.worker_program;
                     let why = explain::waiting(&job, &[], task, awaited.as_ref(), workers, program, now);

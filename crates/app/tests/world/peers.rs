@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use punctual_app::{InvitedWorkers, Peer, PeerChanges, PeerError, Peers, Pulse, WorkersThere};
 use punctual_core::namespace::NamespaceId;
+use punctual_core::queue::QueueLoad;
 use punctual_core::shard::{Answer, Ask, WorkersWanted};
 use punctual_core::{JobId, JobRow, TaskId};
 use punctual_engine::Runs;
@@ -40,6 +41,12 @@ impl<T: FarSide> Peers for Wire<T> {
         Err(lost(peer))
     }
     async fn task_changed(&self, peer: &Peer, _: TaskId, _: NamespaceId, _: &str) -> Result<(), PeerError> {
+        Err(lost(peer))
+    }
+    async fn queues_changed(&self, peer: &Peer) -> Result<bool, PeerError> {
+        Err(lost(peer))
+    }
+    async fn queue_loads(&self, peer: &Peer, _: NamespaceId) -> Result<Vec<QueueLoad>, PeerError> {
         Err(lost(peer))
     }
     async fn workers(&self, peer: &Peer) -> Result<WorkersThere, PeerError> {

@@ -25,11 +25,11 @@ macro_rules! rights {
 }
 
 rights! {
-    /// See jobs, attempts, their events and statistics.
+    /// See jobs, attempts, their events and statistics, and queues.
     ViewJobs "jobs.view";
     /// Submit jobs of tasks that exist.
     SubmitJobs "jobs.submit";
-    /// Cancel, delete, retry and run jobs now.
+    /// Cancel, delete, retry and run jobs now, and pause, resume and drain queues.
     ControlJobs "jobs.control";
     /// See the inputs of tasks and jobs: payloads, command lines, environments, headers, bodies.
     ViewInputs "inputs.view";
@@ -39,7 +39,7 @@ rights! {
     ViewLogs "logs.view";
     /// See tasks.
     ViewTasks "tasks.view";
-    /// Create, change and delete tasks, and submit jobs that are defined inline.
+    /// Create, change and delete tasks, submit jobs that are defined inline, and set the defaults of queues.
     EditTasks "tasks.edit";
     /// Let a task run commands on workers, outside the sandbox.
     UseCommands "commands.use";

@@ -70,10 +70,14 @@ pub enum Bug {
     EditDropsSkip,
     /// An owner without a worker for its jobs does not ask other servers for theirs.
     WorkersNotRequested,
+    /// Jobs of a paused queue start.
+    PauseIgnored,
+    /// Whoever takes a shard over forgets which queues are paused.
+    PauseForgotten,
 }
 
 impl Bug {
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 30] = [
         Self::ExecuteBeforeDurable,
         Self::DeleteIgnoresRunning,
         Self::AnswerBeforeDurable,
@@ -102,6 +106,8 @@ impl Bug {
         Self::ManualRunsMeet,
         Self::EditDropsSkip,
         Self::WorkersNotRequested,
+        Self::PauseIgnored,
+        Self::PauseForgotten,
     ];
 }
 

@@ -162,6 +162,10 @@ pub enum Event {
         version: u64,
         places: Vec<(NamespaceId, u64)>,
     },
+    /// The queues whose jobs do not start from now on: these and no others.
+    PausedQueues {
+        paused: Vec<(NamespaceId, String)>,
+    },
     /// A task was changed; waiting jobs and schedules follow it.
     TaskChanged {
         task: Arc<Task>,

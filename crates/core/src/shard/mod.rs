@@ -9,7 +9,7 @@
 //! (`fleet`), what is planned (`schedules`), what is read of a shard (`sweeps`), what is decided and not yet durable
 //! (`outbox`), and who is answered when it is (`answers`). A part sees another through its methods, if at all. What
 //! needs several of them is an `impl Owner` beside them: which jobs come into memory (`admission`), who runs what
-//! (`matching`), which workers fell silent (`workers`), what the end of an attempt means (`judge`, which decides) and what follows
+//! (`matching`), which queues are paused (`queues`), which workers fell silent (`workers`), what the end of an attempt means (`judge`, which decides) and what follows
 //! from it (`outcomes`), what people and agents ask for (`ask`, `commands`, `agents`), what follows when a batch is durable
 //! (`commit`), and what happens when shards come and go (`takeover`).
 //!
@@ -36,6 +36,7 @@ mod notices;
 mod outbox;
 mod outcomes;
 mod planted;
+mod queues;
 mod running_quotas;
 mod schedules;
 mod shards;
@@ -52,6 +53,8 @@ pub mod write;
 mod credit_tests;
 #[cfg(test)]
 mod lane_tests;
+#[cfg(test)]
+mod queue_tests;
 #[cfg(test)]
 mod running_quota_tests;
 #[cfg(test)]
@@ -76,6 +79,7 @@ use crate::shard::live::Shard;
 use crate::shard::lookups::Lookups;
 use crate::shard::notices::Notices;
 use crate::shard::outbox::Outbox;
+use crate::shard::queues::PausedQueues;
 use crate::shard::running_quotas::RunningQuotas;
 use crate::shard::schedules::Calendars;
 use crate::shard::shards::Shards;
@@ -95,6 +99,8 @@ pub struct Owner {
     fleet: Fleet,
     /// How many attempts of each namespace may run here, where that is limited.
     running_quotas: RunningQuotas,
+    /// Queues whose jobs do not start.
+    paused_queues: PausedQueues,
     /// Decisions that are not yet durable.
     outbox: Outbox,
     /// Requests that are answered when their write is durable.
@@ -125,6 +131,7 @@ impl Owner {
             window: Window::new(&config),
             fleet: Fleet::new(&config),
             running_quotas: RunningQuotas::new(config.quotas_at_start),
+            paused_queues: PausedQueues::default(),
             config,
             server,
             shards: Shards::default(),
@@ -187,6 +194,7 @@ impl Owner {
             Event::Replanned { rows, calendars } => self.calendars_changed(rows, calendars),
             Event::RunningQuotas { quotas } => self.set_running_quotas(&quotas),
             Event::RunningPlaces { version, places } => self.set_running_places(version, &places),
+            Event::PausedQueues { paused } => self.set_paused_queues(paused),
             Event::Watch(watch) => self.notices.watch(watch, now),
         }
     }

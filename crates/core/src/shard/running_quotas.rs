@@ -142,7 +142,9 @@ impl Owner {
 
     /// Due jobs that a worker with a free slot could run.
     fn waits_for_places(&self, namespace: NamespaceId) -> u64 {
-        let is_its = |pool: &PoolId| self.namespace_of(*pool) == Some(namespace) && self.fleet.has_idle(*pool);
+        let is_its = |pool: &PoolId| {
+            self.namespace_of(*pool) == Some(namespace) && self.fleet.has_idle(*pool) && !self.is_paused(*pool)
+        };
         let pools = self.window.ready_pools(|_| true).into_iter().filter(is_its);
         self.window.ready_in(&pools.collect::<Vec<_>>()) as u64
     }
@@ -154,6 +156,9 @@ impl Owner {
     /// How many jobs of the pool may start.
     pub(super) fn room_in(&self, pool: PoolId) -> usize {
         if !self.running_quotas.is_known {
+            return 0;
+        }
+        if self.is_paused(pool) {
             return 0;
         }
         if self.running_quotas.limited.is_empty() {

@@ -47,6 +47,9 @@ impl Owner {
         self.forget(id);
         self.takeovers.acquired();
         self.running_quotas.acquired();
+        if planted!(self.config, PauseForgotten) {
+            self.paused_queues.forget_all();
+        }
         self.shards.insert(Shard::new(id, epoch, schedules, self.now));
         self.request_schedules(id, None);
         for starts in spent {

@@ -115,10 +115,11 @@ impl Owner {
         self.takeovers.count()
     }
 
-    /// How long the job has waited that waits longest for a worker that is connected. One that no such worker can run says
-    /// nothing about how well they keep up.
+    /// How long the job has waited that waits longest for a worker that is connected. One that no such worker can run, or
+    /// whose queue is paused, says nothing about how well they keep up.
     pub fn lag(&self) -> Span {
         let served = self.fleet.served_pools();
+        let served: BTreeSet<_> = served.into_iter().filter(|pool| !self.is_paused(*pool)).collect();
         let is_served = |live: &&Live| matches!(live.stage, Stage::Ready) && served.contains(&live.pool);
         let ready = self.shards.all_live().filter(is_served);
         ready.map(|live| live.key.due_at).min().map_or(Span::ZERO, |due_at| self.now.since(due_at))

@@ -62,7 +62,9 @@ impl Owner {
     /// What the jobs of this server lack.
     pub fn workers_wanted(&self) -> WorkersWanted {
         let mut pressing = self.window.pressing(self.now + ASKED_AHEAD);
-        pressing.retain(|pool| !self.fleet.has_idle(pool.pool) && !self.fleet.awaits_arrival(pool.pool));
+        pressing.retain(|PressingPool { pool, .. }| {
+            !self.fleet.has_idle(*pool) && !self.fleet.awaits_arrival(*pool) && !self.is_paused(*pool)
+        });
         let workers = self.fleet.awaited(AWAITED_MAX);
         if pressing.is_empty() || planted!(self.config, WorkersNotRequested) {
             return WorkersWanted { pools: Vec::new(), workers };

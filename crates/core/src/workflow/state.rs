@@ -218,7 +218,6 @@ mod micros {
         }
     }
 
-    #[expect(clippy::ref_option, clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
     pub(super) fn serialize<S: Serializer>(at: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
         at.map(Timestamp::as_micros).serialize(serializer)
     }

@@ -4,6 +4,7 @@
 
 mod harness;
 mod leaving;
+mod queues;
 mod schedules;
 mod shares;
 mod stalls;

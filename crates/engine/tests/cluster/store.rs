@@ -20,20 +20,20 @@ use punctual_core::{
     ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
 };
 use punctual_store::{
-    Ailing, AllNamespaces, Applied, Archived, Archiving, Arrival, Artifact, ArtifactChange, Artifacts, Audit,
-    AuditAppended, AuditBatch, AuditEnds, AuditPlace, AuditRow, Authorities, AuthorityRow, BackfillRow, BackfillRun,
-    BackfillStep, Backfilled, Backfills, CalendarDeletion, CalendarUpdate, ChunkMarks, ClusterSecret,
+    Ailing, AllNamespaces, AllQueues, Applied, Archived, Archiving, Arrival, Artifact, ArtifactChange, Artifacts,
+    Audit, AuditAppended, AuditBatch, AuditEnds, AuditPlace, AuditRow, Authorities, AuthorityRow, BackfillRow,
+    BackfillRun, BackfillStep, Backfilled, Backfills, CalendarDeletion, CalendarUpdate, ChunkMarks, ClusterSecret,
     ClusterSecretState, ClusterSecrets, Counted, CreatedArtifact, DeliveryRow, Dispatch, Dispatched, DueRun, DueWindow,
     DutyLease, Enrolment, EnrolmentChanges, Enrolments, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey,
     Identities, IdentityChanges, IdentityId, Interned, JobAction, JobPages, JobReads, JobRecord, JoinRequest,
     JoinTokenRow, Joined, KeptLog, KeyChange, KeyRow, LateOutcome, Lease, Leases, LoadPage, LoadedRow, LogArchive,
     LogChunk, LogPiece, Logs, Member, Members, NamespaceChange, NamespaceDeletion, Namespaces, NewArtifact, Notices,
-    OccurrenceFilter, OpenStarts, Order, Owned, Page, Position, QuotaUse, Requester, RequesterId, Requesters,
-    RerunRecord, ResealedAuthority, Result, Retention, RootKeyId, RuleChange, RuleDeletion, RuleRow, RunChange,
-    RunFilter, RunRow, RunningPlaces, ScheduleFilter, Schedules, SealedKey, SecretChange, SecretRow, Secrets,
-    SeenMember, SeenWorker, SeenWorkers, SessionChange, SessionRow, ShardSchedules, Spent, Stepped, Store, StoreError,
-    Submission, Submit, Submitted, TaskChange, Tasks, Transitions, UserChange, UserRow, UserSessions, Uses,
-    WaitingNotice, WholeLog, WorkflowRow, WorkflowStored, Workflows,
+    OccurrenceFilter, OpenStarts, Order, Owned, Page, Position, QueueChange, QueueRow, Queues, QuotaUse, Requester,
+    RequesterId, Requesters, RerunRecord, ResealedAuthority, Result, Retention, RootKeyId, RuleChange, RuleDeletion,
+    RuleRow, RunChange, RunFilter, RunRow, RunningPlaces, ScheduleFilter, Schedules, SealedKey, SecretChange,
+    SecretRow, Secrets, SeenMember, SeenWorker, SeenWorkers, SessionChange, SessionRow, ShardSchedules, Spent, Stepped,
+    Store, StoreError, Submission, Submit, Submitted, TaskChange, Tasks, Transitions, UserChange, UserRow,
+    UserSessions, Uses, WaitingNotice, WholeLog, WorkflowRow, WorkflowStored, Workflows,
 };
 use punctual_store_tests::model::ModelStore;
 use tokio::sync::watch;
@@ -402,6 +402,12 @@ ClusterSecrets {
                 open
             }
         }
+    }
+    Queues {
+        put_queue(row: QueueRow) -> QueueChange;
+        queues() -> AllQueues;
+        queues_revision() -> u64;
+        queue_names(namespace: NamespaceId, after: &str, limit: usize) -> Vec<String>;
     }
     QuotaUse {
         used(namespace: NamespaceId, what: Counted, most: u64) -> u64;

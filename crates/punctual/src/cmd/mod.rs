@@ -24,6 +24,7 @@ pub(crate) mod notify;
 mod oidc_login;
 pub(crate) mod overdue;
 pub(crate) mod ps;
+pub(crate) mod queue;
 pub(crate) mod run;
 pub(crate) mod schedule;
 pub(crate) mod secret;
@@ -63,6 +64,7 @@ pub(crate) async fn dispatch(command: Command, context: &Context) -> anyhow::Res
         Command::Backfill(verb) => backfill::run(verb, context).await,
         Command::Workflow(verb) => workflow::run(verb, context).await,
         Command::Calendar(verb) => calendar::run(verb, context).await,
+        Command::Queue(verb) => queue::run(verb, context).await,
         Command::Secret(verb) => secret::run(verb, context).await,
         Command::RootKey(verb) => secret::run_root_key(verb, context).await,
         Command::Notify(verb) => notify::run(verb, context).await,

@@ -80,7 +80,7 @@ struct Written {
 
 impl ApplyArgs {
     fn definition(&self) -> anyhow::Result<(String, serde_json::Value)> {
-        let (written_name, mut spec, unset) = match (&self.file, self.spec.spec(JobInput::None)?) {
+        let (written_name, mut spec, mut unset) = match (&self.file, self.spec.spec(JobInput::None)?) {
             (Some(_), Some(_)) => {
                 return Err(usage("both a file and flags define the task", "leave out one of the two"));
             }
@@ -98,6 +98,7 @@ impl ApplyArgs {
         };
         if let Some(priority) = self.priority {
             spec.priority = priority;
+            unset.priority = false;
         }
         let name = self.name.clone().or(written_name);
         let name = name.ok_or_else(|| usage("the task has no name", "write `punctual task apply NAME …`"))?;
@@ -116,6 +117,7 @@ fn read_definition(file: &str) -> anyhow::Result<(Option<String>, TaskSpec, Unse
         timeout: spec.get("timeout").is_none(),
         retry: spec.get("retry").is_none(),
         node_retry: spec.get("node_retry").is_none(),
+        priority: spec.get("priority").is_none(),
     };
     if let Some(spec) = value.get("spec") {
         let written: Written = serde_json::from_str(&text).map_err(misfit)?;

@@ -144,6 +144,7 @@ pub(super) enum LocalFile {
 
 impl LocalFile {
     /// For the column of docs/configuration.md.
+    #[cfg(test)]
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::CanSet => "yes",

@@ -197,7 +197,7 @@ impl SpecFlags {
     pub(crate) fn unset(&self) -> Unset {
         let Rules { retries, retry_wait, retry_except, timeout, .. } = &self.rules;
         let retry = retries.is_none() && retry_wait.is_none() && retry_except.is_empty() && self.workflow.is_none();
-        Unset { timeout: timeout.is_none(), retry, node_retry: true }
+        Unset { timeout: timeout.is_none(), retry, node_retry: true, priority: true }
     }
 
     /// A task that runs `run` by the rules of these flags.

@@ -1,4 +1,5 @@
-//! Requests without the rules that nobody wrote, so that the server's defaults hold for them and not those of this program.
+//! Requests without the rules that nobody wrote, so that the defaults of the server and of the queue hold for them
+//! and not those of this program.
 
 use punctual_core::task::TaskSpec;
 use serde::Serialize;
@@ -11,14 +12,17 @@ pub(crate) struct Unset {
     pub(crate) timeout: bool,
     pub(crate) retry: bool,
     pub(crate) node_retry: bool,
+    pub(crate) priority: bool,
 }
 
 /// A task's definition without what is unset.
 pub(crate) fn sparse(spec: &TaskSpec, unset: Unset) -> Value {
     let mut json = serde_json::to_value(spec).expect("a task spec is JSON");
-    let Unset { timeout, retry, node_retry } = unset;
+    let Unset { timeout, retry, node_retry, priority } = unset;
     if let Value::Object(fields) = &mut json {
-        for (name, is_unset) in [("timeout", timeout), ("retry", retry), ("node_retry", node_retry)] {
+        for (name, is_unset) in
+            [("timeout", timeout), ("retry", retry), ("node_retry", node_retry), ("priority", priority)]
+        {
             if is_unset {
                 fields.remove(name);
             }
@@ -47,10 +51,12 @@ mod tests {
     #[test]
     fn only_what_was_written_is_sent() {
         let spec = TaskSpec::new(Run::Probe(Probe::default()));
-        let all = Unset { timeout: true, retry: true, node_retry: true };
+        let all = Unset { timeout: true, retry: true, node_retry: true, priority: true };
         let fields = |unset| sparse(&spec, unset).as_object().unwrap().keys().cloned().collect::<Vec<_>>();
         assert!(fields(Unset::default()).iter().any(|name| name == "timeout"));
-        assert!(!fields(all).iter().any(|name| ["timeout", "retry", "node_retry"].contains(&name.as_str())));
+        assert!(
+            !fields(all).iter().any(|name| ["timeout", "retry", "node_retry", "priority"].contains(&name.as_str()))
+        );
         let input = RawValue::from_string("[1.0, 100000000000000000000000000]".to_owned()).unwrap();
         let request = JobRequest { input: Some(input), ..JobRequest::default() };
         let sent = with_inline(&request, Some(serde_json::json!({ "run": {} })));

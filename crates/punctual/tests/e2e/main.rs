@@ -34,6 +34,7 @@ mod openid;
 mod placement;
 mod private_files;
 mod process_logs;
+mod queue_cli;
 mod rates;
 mod raw;
 mod readme;

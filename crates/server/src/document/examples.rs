@@ -50,6 +50,8 @@ fn request(operation: &str) -> Option<Value> {
         "create_worker_token" => json!({ "queues": ["images"], "kinds": ["binary"], "expires_in": "1h" }),
         "create_schedules" => json!({ "schedules": [schedule] }),
         "create_backfill" => json!({ "from": "2026-11-01", "to": "2026-11-08" }),
+        "apply_queue" => json!({ "description": "Mails to customers", "defaults": { "timeout": "30s" } }),
+        "pause_queue" | "resume_queue" | "drain_queue" => json!({ "note": "the provider is down" }),
         "create_key" => json!({ "name": "deploy", "role": "operator", "expires_in": "90d" }),
         "rotate_key" => json!({ "overlap": "24h" }),
         "create_user" => json!({ "name": "ana", "role": "developer", "mail": "ana@example.com" }),

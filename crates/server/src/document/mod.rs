@@ -10,13 +10,14 @@ mod tests;
 use serde_json::{Value, json};
 
 /// Each with what it is about, in the order of a reader's interest.
-const TAGS: [(&str, &str); 16] = [
+const TAGS: [(&str, &str); 17] = [
     ("tasks", "Definitions of what to run, by which rules. A job is one run of a task."),
     ("jobs", "Submit work, follow it, and change its course."),
     ("schedules", "When a task runs again and again, and what became of each planned time."),
     ("backfills", "Run a schedule for a range of past times."),
     ("workflows", "Graphs of tasks, and their runs."),
     ("calendars", "Dates that schedules leave out or keep to."),
+    ("queues", "What waits and runs in a queue, whether its jobs start, and the defaults of its tasks."),
     ("secrets", "Named values that tasks refer to and that nobody can read again."),
     ("notifications", "Who is notified of failures, late and missed runs; and what is late now."),
     ("artifacts", "Uploaded files that tasks run or read."),
@@ -126,13 +127,14 @@ fn secure(operation: &mut Value) {
 
 /// What is done in one namespace can name it.
 fn choose_namespace(operation: &mut Value) {
-    const CHOOSING: [&str; 10] = [
+    const CHOOSING: [&str; 11] = [
         "tasks",
         "jobs",
         "schedules",
         "backfills",
         "workflows",
         "calendars",
+        "queues",
         "secrets",
         "notifications",
         "artifacts",

@@ -28,6 +28,8 @@ const TABLE: &[(&str, Caller)] = &[
     ("/punctual.peer.v1.Peer/Await", Caller::Peer),
     ("/punctual.peer.v1.Peer/Watch", Caller::Peer),
     ("/punctual.peer.v1.Peer/TaskChanged", Caller::Peer),
+    ("/punctual.peer.v1.Peer/QueuesChanged", Caller::Peer),
+    ("/punctual.peer.v1.Peer/QueueLoads", Caller::Peer),
     ("/punctual.peer.v1.Peer/Workers", Caller::Peer),
     ("/punctual.peer.v1.Peer/InviteWorkers", Caller::Peer),
     ("/punctual.peer.v1.Peer/Stats", Caller::Peer),

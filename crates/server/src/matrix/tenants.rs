@@ -24,6 +24,8 @@ async fn fill(router: &Router, admin: &Sender, mark: &str) -> Tenancy {
     let spec = json!({ "run": { "http": { "url": format!("https://{mark}.example.com/") } } });
     answer("PUT", &format!("/v1/tasks/{NAME}"), spec).await;
     let job = answer("POST", "/v1/jobs", json!({ "task": NAME, "input": mark, "delay": "1h" })).await;
+    answer("PUT", &format!("/v1/queues/{NAME}"), json!({ "description": mark })).await;
+    answer("POST", &format!("/v1/queues/{NAME}/pause"), json!({ "note": mark })).await;
     answer("PUT", &format!("/v1/calendars/{NAME}"), json!({ "dates": ["2030-12-25"] })).await;
     let declared = json!({ "name": mark, "size": 7, "sha256": "ab".repeat(32), "kind": "file" });
     let artifact = answer("POST", "/v1/artifacts", declared).await;
@@ -50,7 +52,7 @@ fn body(operation: &str) -> Value {
 /// What somebody sees.
 async fn shown(router: &Router, sender: &Sender) -> Vec<String> {
     let mut bodies = Vec::new();
-    let lists = ["tasks", "jobs", "calendars", "artifacts", "notifications", "secrets", "workflows", "runs"];
+    let lists = ["tasks", "jobs", "queues", "calendars", "artifacts", "notifications", "secrets", "workflows", "runs"];
     for path in lists.map(|list| format!("/v1/{list}")) {
         let response = send(router, request(sender, "GET", &path, None)).await;
         assert_eq!(response.status(), 200, "{path}");
@@ -70,8 +72,10 @@ async fn nobody_finds_or_changes_anything_of_another_namespace() {
     let theirs = fill(&router, &in_b, "mark-of-b").await;
     let before = shown(&router, &in_b).await;
     assert!(before.concat().contains("mark-of-b"));
-    // What is asked for by id, and by the name that is the same in every namespace.
-    for operation in operations() {
+    // What is asked for by id, and by the name that is the same in every namespace. What whoever asks makes comes last: it would be
+    // found.
+    let (making, others): (Vec<_>, Vec<_>) = operations().into_iter().partition(|operation| operation.method == "PUT");
+    for operation in others.into_iter().chain(making) {
         let (id, needs) = (&operation.id, needs(&operation.id));
         if needs == Open {
             continue;

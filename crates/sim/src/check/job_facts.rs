@@ -133,7 +133,8 @@ pub(super) fn facts_by_job(history: &History) -> BTreeMap<JobId, JobFacts<'_>> {
             | Fact::RunChanged { .. }
             | Fact::Released { .. }
             | Fact::RunFinal { .. }
-            | Fact::Arrived { .. } => {}
+            | Fact::Arrived { .. }
+            | Fact::Queue { .. } => {}
         }
     }
     facts_by_job

@@ -118,7 +118,9 @@ impl Simulation {
                 self.servers[place].owner.handle(Event::Released { shard }, now);
             }
         }
-        for Adoption { owned: Owned { shard, epoch }, running, spent, whole_since, schedules } in taken {
+        for Adoption { owned: Owned { shard, epoch }, running, spent, whole_since, schedules, queues } in taken {
+            // First: a pause that was stored before the shard was taken counts for it.
+            self.queues_read(place, queues);
             let server = &mut self.servers[place];
             for adopted in &running {
                 server.adopted.insert((adopted.start.start.key.id, adopted.start.start.attempt));

@@ -24,6 +24,7 @@ mod logs;
 mod members;
 mod namespaces;
 mod notices;
+mod queues;
 mod quotas;
 mod requesters;
 mod requeues;
@@ -102,6 +103,12 @@ cases! { ($)
         places_are_added_when_all_shards_are_covered_and_never_more_than_the_quota,
         a_report_that_comes_after_a_later_one_changes_nothing,
         the_places_of_a_server_that_is_gone_are_free_when_its_shards_are_covered,
+    }
+    queues {
+        a_queue_reads_back_as_it_was_stored,
+        a_queue_is_changed_only_from_the_expected_revision,
+        the_queues_of_tasks_are_named_once_in_each_namespace,
+        the_queues_of_a_namespace_go_when_it_is_deleted,
     }
     requesters {
         a_requester_has_one_number_for_ever,

@@ -23,6 +23,7 @@ mod members;
 mod namespaces;
 mod notices;
 mod port;
+mod queues;
 mod quotas;
 mod reads;
 mod requesters;
@@ -53,8 +54,8 @@ use punctual_core::{
 use punctual_store::{
     Ailing, AuditEnds, AuditRow, AuthorityRow, BackfillRow, BackfillRun, ClusterSecret, ClusterSecretState,
     DeliveryRow, DutyLease, Enrolment, IdempotencyKey, IdempotentAnswer, IdentityId, JobAction, JoinTokenRow, KeyRow,
-    NamespaceRow, Requester, RequesterId, RerunRecord, Result, RuleRow, RunRow, SealedKey, SecretRow, SeenMember,
-    SeenWorker, SessionRow, StoreError, UserRow, WorkflowRow,
+    NamespaceRow, QueueRow, Requester, RequesterId, RerunRecord, Result, RuleRow, RunRow, SealedKey, SecretRow,
+    SeenMember, SeenWorker, SessionRow, StoreError, UserRow, WorkflowRow,
 };
 
 use artifacts::StoredArtifact;
@@ -151,6 +152,8 @@ pub struct State {
     /// The number of each server's last report, and its shards.
     running_servers: Table<ServerId, (u64, Vec<(ShardId, Epoch)>)>,
     running_places: Table<(NamespaceId, ServerId), Account>,
+    queues: Table<(NamespaceId, String), QueueRow>,
+    queues_revision: Table<(), u64>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -261,6 +264,8 @@ impl ModelStore {
             paid_until: Table::default(),
             running_servers: Table::default(),
             running_places: Table::default(),
+            queues: Table::default(),
+            queues_revision: Table::default(),
         };
         state.begin_namespaces();
         Self {
@@ -392,6 +397,8 @@ impl State {
             paid_until,
             running_servers,
             running_places,
+            queues,
+            queues_revision,
             keys,
             users,
             sessions,

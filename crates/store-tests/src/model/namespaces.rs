@@ -83,6 +83,7 @@ impl ModelStore {
             for label in dropped {
                 state.sealed_keys.take(&label);
             }
+            state.drop_queues(id);
             state.count_namespace_change(0);
             Ok(NamespaceDeletion::Done)
         })

@@ -4,11 +4,12 @@
 //! Rounds over all workers, a few at a time: with thousands of them a round is spread over
 //! several ticks, and a server without a backlog does nothing at all.
 
+use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use crate::id::WorkerId;
 use crate::shard::event::StreamId;
-use crate::shard::fleet::Fleet;
+use crate::shard::fleet::{Fleet, PoolId};
 use crate::shard::window::Window;
 use crate::time::{Span, Timestamp};
 
@@ -40,8 +41,14 @@ impl Fleet {
         is_needed.then_some(self.demands.next_at)
     }
 
-    /// The demands to send to workers now. Must be called after all free slots were assigned.
-    pub(in crate::shard) fn demands(&mut self, window: &Window, now: Timestamp) -> Vec<(WorkerId, StreamId, u32)> {
+    /// The demands to send to workers now. What waits in `paused` pools needs no slots. Must be called after all free slots
+    /// were assigned.
+    pub(in crate::shard) fn demands(
+        &mut self,
+        window: &Window,
+        paused: &BTreeSet<PoolId>,
+        now: Timestamp,
+    ) -> Vec<(WorkerId, StreamId, u32)> {
         // A clock that went back must not silence it.
         let is_due = |at: Timestamp| now >= at || at > now + ROUND_EVERY_IN_VAIN;
         if !self.next_demands(window).is_some_and(is_due) {
@@ -60,7 +67,11 @@ impl Fleet {
             looked_at += 1;
             last = Some(id);
             let Some(stream) = worker.stream else { continue };
-            let demand = if worker.free() > 0 { 0 } else { window.ready_in(&worker.pools) };
+            let demand = match worker.free() {
+                0 if paused.is_empty() => window.ready_in(&worker.pools),
+                0 => window.ready_in(&without(&worker.pools, paused)),
+                _ => 0,
+            };
             let demand = u32::try_from(demand).unwrap_or(u32::MAX);
             round.found += usize::from(demand > 0);
             if is_news(worker.demand_told, demand) {
@@ -79,6 +90,10 @@ impl Fleet {
         round.next_at = round.began.max(now - every) + every;
         news
     }
+}
+
+fn without(pools: &[PoolId], paused: &BTreeSet<PoolId>) -> Vec<PoolId> {
+    pools.iter().copied().filter(|pool| !paused.contains(pool)).collect()
 }
 
 /// Whether the demand changed enough to tell the worker: from zero, to zero, or by a factor of two.

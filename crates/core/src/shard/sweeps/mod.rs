@@ -220,6 +220,11 @@ impl Sweeps {
         self.parked.from.iter().filter(move |_| !is_reading).map(|(pool, from)| (*pool, *from))
     }
 
+    /// Pools of which rows are left in the store.
+    pub(super) fn parked_pools(&self) -> impl Iterator<Item = PoolId> {
+        self.parked.from.keys().copied()
+    }
+
     /// How many rows of the pool are being read.
     pub(super) fn being_read(&self, pool: PoolId) -> usize {
         self.parked.reading.as_ref().filter(|reading| reading.pool == pool).map_or(0, |reading| reading.limit)

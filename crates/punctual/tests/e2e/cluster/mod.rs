@@ -7,6 +7,7 @@ mod few_connections;
 mod follow;
 mod migrate;
 mod peers;
+mod queues;
 mod quotas;
 mod roles;
 mod running_quotas;

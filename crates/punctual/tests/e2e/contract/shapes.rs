@@ -57,6 +57,7 @@ async fn a_field_has_the_same_type_in_lists_and_in_details() {
         ("/v1/tasks", "tasks", "name"),
         ("/v1/schedules", "schedules", "name"),
         ("/v1/calendars", "calendars", "name"),
+        ("/v1/queues", "queues", "name"),
         ("/v1/notifications", "notifications", "name"),
         ("/v1/artifacts", "artifacts", "id"),
         ("/v1/backfills", "backfills", "id"),

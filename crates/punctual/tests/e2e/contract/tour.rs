@@ -50,6 +50,7 @@ async fn every_documented_route_answers_as_documented() {
     visit_notifications(&world).await;
     visit_identities(&world).await;
     visit_namespaces(&world).await;
+    visit_queues(&world).await;
 
     api.get("/v1/workers").await.expect(200);
     let servers = api.get("/v1/servers").await.expect(200);
@@ -131,6 +132,30 @@ async fn visit_notifications(world: &World) {
     api.get("/v1/deliveries").await.expect(200);
     api.get("/v1/overdue").await.expect(200);
     api.delete("/v1/notifications/ops").await.expect(204);
+}
+
+async fn visit_queues(world: &World) {
+    let api = &world.api;
+    api.get("/v1/queues/mial").await.refused(404, "queue_not_found");
+    let described =
+        json!({ "description": "Mails", "defaults": { "timeout": "30s", "retry": { "max": 8 }, "priority": 3 } });
+    api.put("/v1/queues/mail", described).await.expect(200);
+    api.put("/v1/queues/mail", json!({ "defaults": { "timeout": 0 } })).await.refused(400, "invalid_request");
+    let task = json!({ "run": { "probe": {} }, "queue": "mail" });
+    let task = api.put("/v1/tasks/letter", task).await.expect(201);
+    assert_eq!((task.str("/spec/timeout"), &task.body["spec"]["retry"]["max"]), ("PT30S", &json!(8)));
+    api.post("/v1/queues/mail/pause", json!({ "note": "the provider is down" })).await.expect(200);
+    let id = api.submit(json!({ "task": "letter" })).await;
+    let job = api.get(&format!("/v1/jobs/{id}")).await.expect(200);
+    assert!(job.str("/waiting_for").ends_with(": the provider is down"), "{}", job.text);
+    let queue = api.get("/v1/queues/mail").await.expect(200);
+    assert_eq!((queue.str("/state"), queue.str("/state_changed/who")), ("paused", "local"));
+    api.get("/v1/queues?limit=2").await.expect(200);
+    api.command("/v1/queues/mail/drain").await.expect(200);
+    api.post("/v1/jobs", json!({ "task": "letter" })).await.refused(409, "queue_draining");
+    api.command("/v1/queues/mail/resume").await.expect(200);
+    api.delete(&format!("/v1/jobs/{id}")).await.expect(200);
+    api.delete("/v1/tasks/letter").await.expect(204);
 }
 
 async fn visit_schedules(world: &World) {

@@ -11,16 +11,16 @@ use serde_json::Value;
 use crate::harness::{Home, PUNCTUAL, Process, Server};
 
 /// A server, a worker, and the command line.
-struct World {
+pub(crate) struct World {
     home: Home,
     server: Server,
     _worker: Process,
 }
 
-struct CommandOutput {
-    code: Option<i32>,
-    out: String,
-    err: String,
+pub(crate) struct CommandOutput {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl World {
@@ -28,7 +28,7 @@ impl World {
         Self::with_worker(&[])
     }
 
-    fn with_worker(flags: &[&str]) -> Self {
+    pub(crate) fn with_worker(flags: &[&str]) -> Self {
         let home = Home::new();
         let server = home.server();
         let worker = home.worker(&server, flags);
@@ -40,7 +40,7 @@ impl World {
     }
 
     /// Runs a line; its words are parted by blanks, those in quotes are one.
-    fn say(&self, line: &str) -> CommandOutput {
+    pub(crate) fn say(&self, line: &str) -> CommandOutput {
         let words = line.split('\'').enumerate().flat_map(|(place, part)| match place % 2 {
             0 => part.split_whitespace().collect::<Vec<_>>(),
             _ => vec![part],
@@ -62,14 +62,14 @@ impl World {
 
     /// A line that succeeds; answers what it printed.
     #[track_caller]
-    fn ok(&self, line: &str) -> String {
+    pub(crate) fn ok(&self, line: &str) -> String {
         let said = self.say(line);
         assert_eq!(said.code, Some(0), "{line}: {}{}", said.out, said.err);
         said.out
     }
 
     #[track_caller]
-    fn json(&self, line: &str) -> Value {
+    pub(crate) fn json(&self, line: &str) -> Value {
         serde_json::from_str(&self.ok(&format!("{line} -o json"))).expect("it is JSON")
     }
 }

@@ -1,0 +1,68 @@
+//! What people have decided about queues: whether their jobs start, and what their tasks are given that do not say otherwise.
+//!
+//! A queue is a name in tasks. It has a row once somebody has paused or described it.
+
+use async_trait::async_trait;
+use punctual_core::NamespaceId;
+use punctual_core::queue::QueueState;
+use punctual_core::schedule::By;
+
+use crate::Result;
+
+/// Queues with a row in all namespaces: every server has all of them in memory.
+pub const QUEUES_OF_ALL_MAX: usize = 10_000;
+/// Queues with a row in one namespace.
+pub const QUEUES_MAX: usize = 1_000;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueRow {
+    pub namespace: NamespaceId,
+    pub name: String,
+    /// Grows by one with each change, from 1 on.
+    pub revision: u32,
+    pub state: QueueState,
+    /// Who brought the queue into this state, and when.
+    pub state_by: By,
+    /// Why, in their words.
+    pub note: Option<String>,
+    pub changed: By,
+    /// What the user wrote down, as JSON; a store does not look into it.
+    pub spec: String,
+}
+
+/// All queues with a row, at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AllQueues {
+    /// Grows with each change of any of them.
+    pub revision: u64,
+    /// In order of namespace and name.
+    pub rows: Vec<QueueRow>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueChange {
+    Done,
+    /// It has this revision, not the one that the change was based on. 0: it has no row.
+    Conflict {
+        revision: u32,
+    },
+    /// There are [`QUEUES_MAX`] in the namespace, or [`QUEUES_OF_ALL_MAX`].
+    Full,
+}
+
+/// Rows of a namespace go when it is deleted.
+#[async_trait]
+pub trait Queues: Send + Sync + 'static {
+    /// Stores a row in place of the one whose revision is `row.revision` - 1; for revision 1, there must be none.
+    async fn put_queue(&self, row: QueueRow) -> Result<QueueChange>;
+
+    /// All rows, from one snapshot.
+    async fn queues(&self) -> Result<AllQueues>;
+
+    /// The largest revision of all changes: whether anything was changed since `queues`.
+    async fn queues_revision(&self) -> Result<u64>;
+
+    /// The queues that named tasks of a namespace name, after a name, in order. Reads one row for each of them, however many
+    /// tasks there are.
+    async fn queue_names(&self, namespace: NamespaceId, after: &str, limit: usize) -> Result<Vec<String>>;
+}
