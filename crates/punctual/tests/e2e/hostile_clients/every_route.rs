@@ -44,10 +44,8 @@ pub(super) async fn routes(stage: &Stage) -> Vec<Route> {
 /// With values for what stands in braces.
 fn filled(path: &str) -> String {
     let id = "01m7et433kee4803yssgvaf2fh";
-    let kind = ["artifact", "backfill", "jobtoken"]
-        .into_iter()
-        .find(|kind| path.contains(&format!("/{kind}s")))
-        .unwrap_or("job");
+    let kind =
+        ["artifact", "backfill", "run"].into_iter().find(|kind| path.contains(&format!("/{kind}s"))).unwrap_or("job");
     path.replace("/v1/worker-tokens/{id}", &format!("/v1/worker-tokens/jointoken_{id}"))
         .replace("/v1/worker-enrolments/{id}", &format!("/v1/worker-enrolments/enrolment_{id}"))
         .replace("{id}", &format!("{kind}_{id}"))

@@ -57,7 +57,7 @@ impl Asked {
         };
         let (get, post, put, delete) = (Method::GET, Method::POST, Method::PUT, Method::DELETE);
         let job = format!("{{job{}}}", dice.roll(JOBS));
-        match dice.roll(20) {
+        match dice.roll(26) {
             0..=2 => asked(get, &format!("/v1/jobs/{job}{}", dice.one(&["", "/logs", "?wait=0s"])), None),
             3 | 4 => {
                 // Its own jobs are left as they are: the owner of a shard needs a moment to know of a change.
@@ -134,7 +134,58 @@ impl Asked {
                 let headers = vec![("Punctual-Namespace", name.to_owned())];
                 Self { headers, ..asked(dice.one(&[get, post]), "/v1/jobs", Some(json!({ "task": NAME }))) }
             }
-            _ => asked(dice.one(&[get, delete]), "/v1/namespaces/team-b", None),
+            19 => asked(dice.one(&[get, delete]), "/v1/namespaces/team-b", None),
+            20 => asked(
+                get,
+                dice.one(&[
+                    "/v1/runs/{run}",
+                    "/v1/runs/{large run}",
+                    "/v1/workflows/nightly",
+                    "/v1/workflows/nightly?version=1",
+                    "/v1/workflows/weekly",
+                ]),
+                None,
+            ),
+            21 => {
+                let (command, body) = dice.one(&[
+                    ("cancel", json!({})),
+                    ("resume", json!({})),
+                    ("rerun", json!({})),
+                    ("skip", json!({ "node": "ask" })),
+                    ("decide", json!({ "node": "ask", "decision": "approve" })),
+                    ("decide", json!({ "node": "ask", "decision": "reject" })),
+                    ("events", json!({ "event": "go", "payload": "x" })),
+                ]);
+                Self { whose: not_own(whose), ..asked(post, &format!("/v1/runs/{{run}}/{command}"), Some(body)) }
+            }
+            22 => {
+                let list = dice.one(&[
+                    "runs?limit=1",
+                    "runs?workflow=nightly",
+                    "runs?workflow=weekly",
+                    "runs?cursor={runs cursor}",
+                    "workflows?limit=1",
+                    "workflows?cursor=nightly",
+                ]);
+                asked(get, &format!("/v1/{list}"), None)
+            }
+            23 => {
+                let workflow = dice.one(&["weekly/runs", "nightly/runs"]);
+                asked(post, &format!("/v1/workflows/{workflow}"), Some(json!({ "version": 99 })))
+            }
+            24 => {
+                // Until there is no room. Each is due at a time of its own, so that there is one order of all.
+                let (minutes, seconds) = (number / 60 % 60, number % 60);
+                let run_at = format!("2099-03-0{}T00:{minutes:02}:{seconds:02}Z", 1 + number / 3600);
+                asked(post, "/v1/jobs", Some(json!({ "task": NAME, "run_at": run_at })))
+            }
+            _ => match dice.roll(2) {
+                0 => asked(get, "/v1/namespaces/team-a", None),
+                _ => {
+                    let body = json!({ "task": NAME, "at": "2099-05-01T00:00:00Z" });
+                    asked(put, &format!("/v1/schedules/own-{}", number % 7), Some(body))
+                }
+            },
         }
     }
 

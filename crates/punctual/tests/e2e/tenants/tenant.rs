@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_api::{KeyRequest, NamespaceRequest, SecretText};
+use punctual_api::{KeyRequest, NamespaceRequest, QuotasEdit, SecretText};
 use punctual_client::Client;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
@@ -32,6 +32,16 @@ pub(super) struct Tenant {
     pub(super) ids: BTreeMap<String, String>,
 }
 
+/// Random requests reach each of them, whatever the other tenant has.
+fn quotas() -> QuotasEdit {
+    let quotas = json!({ "stored_jobs": 30, "schedules": 4, "artifact_bytes": 20, "log_bytes": 1_000_000 });
+    serde_json::from_value(quotas).expect("quotas")
+}
+
+/// What takes long to read. Whoever may not know of it must not wait for that.
+const LARGE_INPUT: usize = 60_000;
+const LARGE_RUN: usize = 200;
+
 pub(super) fn admin(server: &Server) -> Client {
     server.client()
 }
@@ -40,7 +50,7 @@ impl Tenant {
     /// Makes a namespace, and fills it as its administrator.
     pub(super) async fn new(server: &Server, name: &str) -> Self {
         let admin = admin(server);
-        let request = NamespaceRequest { name: name.to_owned(), ..NamespaceRequest::default() };
+        let request = NamespaceRequest { name: name.to_owned(), quotas: quotas(), ..NamespaceRequest::default() };
         admin.create_namespace(&request).await.expect("a namespace");
         let number = u32::from(name.ends_with('b')) + 1;
         let role = Some("admin".to_owned());
@@ -114,18 +124,53 @@ impl Tenant {
         self.ids.insert("cursor".to_owned(), page["next_cursor"].as_str().expect("a cursor").to_owned());
         let rule = json!({ "on": ["failed"], "email": { "to": ["ops@example.com"] } });
         self.made(Method::PUT, &format!("/v1/notifications/{NAME}"), rule, &[]).await;
+        self.fill_with_runs().await;
+        let large = json!({ "task": NAME, "run_at": self.run_at(JOBS), "input": "x".repeat(LARGE_INPUT) });
+        let large = self.made(Method::POST, "/v1/jobs", large, &[]).await;
+        self.keep("large job".to_owned(), &large);
         let secret = self.request(Method::PUT, &format!("/v1/secrets/{NAME}"));
         let secret = secret.header("Content-Type", "text/plain").body("the value of a secret");
         assert_eq!(self.send(secret).await.status, 200);
     }
 
+    /// A workflow whose run waits for a person and for an event, and one that has many nodes.
+    async fn fill_with_runs(&mut self) {
+        let ask = json!({ "name": "ask", "gate": {} });
+        let wait = json!({ "name": "wait", "gate": { "event": "go" } });
+        let last = json!({ "name": "last", "needs": ["ask", "wait"], "task": NAME });
+        let gates: Vec<Value> = (0..LARGE_RUN).map(|n| json!({ "name": format!("gate-{n}"), "gate": {} })).collect();
+        for (name, nodes, run) in [(NAME, json!([ask, wait, last]), "run"), ("large", json!(gates), "large run")] {
+            self.made(Method::PUT, &format!("/v1/workflows/{name}"), json!({ "nodes": nodes }), &[]).await;
+            let input = json!({ "input": self.number });
+            let started = self.made(Method::POST, &format!("/v1/workflows/{name}/runs"), input, &[]).await;
+            self.keep(run.to_owned(), &started);
+        }
+        let page = self.send(self.request(Method::GET, "/v1/runs?limit=1")).await;
+        let page: Value = serde_json::from_str(&page.text).expect("JSON");
+        self.ids.insert("runs cursor".to_owned(), page["next_cursor"].as_str().expect("a cursor").to_owned());
+    }
+
     /// What the tenant sees of itself.
     pub(super) async fn shown(&self) -> Vec<String> {
-        let lists = ["tasks", "jobs", "schedules", "calendars", "artifacts", "notifications", "secrets", "keys"];
+        let lists = [
+            "tasks",
+            "jobs",
+            "schedules",
+            "calendars",
+            "artifacts",
+            "notifications",
+            "secrets",
+            "keys",
+            "workflows",
+            "runs",
+            "namespaces",
+        ];
+        let mut paths: Vec<String> = lists.iter().map(|list| format!("/v1/{list}")).collect();
+        paths.extend(["run", "large run"].map(|run| format!("/v1/runs/{}", self.ids[run])));
         let mut shown = Vec::new();
-        for list in lists {
-            let answered = self.send(self.request(Method::GET, &format!("/v1/{list}"))).await;
-            assert_eq!(answered.status, 200, "{list}");
+        for path in paths {
+            let answered = self.send(self.request(Method::GET, &path)).await;
+            assert_eq!(answered.status, 200, "{path}");
             shown.push(without_times(&answered.text));
         }
         shown

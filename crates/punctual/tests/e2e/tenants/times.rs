@@ -54,6 +54,7 @@ pub(super) fn pairs(other: &Tenant) -> Vec<Pair> {
     let (get, post, delete) = (Method::GET, Method::POST, Method::DELETE);
     let (job, artifact, schedule) = (&other.ids["job0"], &other.ids["artifact"], &other.ids["schedule"]);
     let finished = &other.ids["job5"];
+    let (large_job, run, large_run) = (&other.ids["large job"], &other.ids["run"], &other.ids["large run"]);
     let choose = |what, name: &str| Pair {
         what,
         method: Method::GET,
@@ -67,6 +68,11 @@ pub(super) fn pairs(other: &Tenant) -> Vec<Pair> {
         pair("cancel", &post, "/v1/jobs/ID/cancel", job),
         pair("delete", &delete, "/v1/jobs/ID", job),
         pair("logs", &get, "/v1/jobs/ID/logs", finished),
+        pair("a job with a large input", &get, "/v1/jobs/ID", large_job),
+        pair("logs of a job with a large input", &get, "/v1/jobs/ID/logs", large_job),
+        pair("a run", &get, "/v1/runs/ID", run),
+        pair("a run of many nodes", &get, "/v1/runs/ID", large_run),
+        pair("cancel a run of many nodes", &post, "/v1/runs/ID/cancel", large_run),
         pair("an artifact", &get, "/v1/artifacts/ID", artifact),
         pair("a schedule", &get, "/v1/schedules/ID", schedule),
         choose("a namespace", "team-x"),
