@@ -56,6 +56,14 @@ mod tests {
     use crate::config::setting::LocalFile;
     use crate::config::table::settings;
 
+    const fn column(local_file: LocalFile) -> &'static str {
+        match local_file {
+            LocalFile::CanSet => "yes",
+            LocalFile::CanSetInside => "a folder inside",
+            LocalFile::CannotSet => "no",
+        }
+    }
+
     /// The rows of docs/configuration.md.
     fn table(section: Section) -> String {
         let mut table = String::from(
@@ -69,7 +77,7 @@ mod tests {
                 setting.shape().values,
                 roles(setting),
                 setting.flag.map(commands).unwrap_or_default(),
-                setting.local_file.word(),
+                column(setting.local_file),
                 setting.help.replace('|', "\\|"),
             );
         }

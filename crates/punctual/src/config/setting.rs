@@ -143,16 +143,6 @@ pub(super) enum LocalFile {
 }
 
 impl LocalFile {
-    /// For the column of docs/configuration.md.
-    #[cfg(test)]
-    pub(super) const fn word(self) -> &'static str {
-        match self {
-            Self::CanSet => "yes",
-            Self::CanSetInside => "a folder inside",
-            Self::CannotSet => "no",
-        }
-    }
-
     pub(super) const fn words(self) -> &'static str {
         match self {
             Self::CanSet => "can be set in ./punctual.toml",

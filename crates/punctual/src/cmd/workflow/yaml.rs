@@ -30,8 +30,7 @@ pub(super) fn read(text: &str) -> Result<Value, BadYaml> {
     let mut open: Vec<Open> = Vec::new();
     let mut document = None;
     for event in Parser::new_from_str(text) {
-        let (event, at) =
-            event.map_err(|error| BadYaml(format!("line {}: {}", error.marker().line(), error.info())))?;
+        let (event, at) = event.map_err(|error| not_yaml(error.marker().line(), error.info()))?;
         let value = match event {
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => continue,
             Event::DocumentStart(_) if document.is_none() => continue,
@@ -74,6 +73,13 @@ pub(super) fn read(text: &str) -> Result<Value, BadYaml> {
         }
     }
     document.ok_or_else(|| BadYaml("it is empty".to_owned()))
+}
+
+/// The parser has a limit of its own, which lists and mappings in brackets meet before ours.
+fn not_yaml(line: usize, info: &str) -> BadYaml {
+    let too_deep = info.contains("recursion limit");
+    let what = if too_deep { format!("it is nested more than {DEPTH_MAX} deep") } else { info.to_owned() };
+    BadYaml(format!("line {line}: {what}"))
 }
 
 fn plain(at: Span, anchor: usize, has_tag: bool) -> Result<(), BadYaml> {
@@ -151,6 +157,21 @@ mod tests {
         ] {
             assert_eq!(read(&format!("x: {text}\n")), Ok(json!({ "x": value })), "{text}");
         }
+    }
+
+    /// A parser that recurses overflows its stack here, and one that looks back takes minutes.
+    #[test]
+    fn a_mebibyte_of_the_same_is_refused_or_read_and_ends() {
+        for part in
+            ["[", "{", "- ", "? ", "a: ", "&a ", "*a ", "!a ", "\"", "'", "#", "%", "---\n", "- &a [*a]\n", "{a: ["]
+        {
+            let text = part.repeat(BYTES_MAX / part.len());
+            // Quotes that come in pairs are one text.
+            let is_one = |read: &Value| read.is_null() || read.is_string();
+            assert!(read(&text).as_ref().is_ok_and(is_one) || read(&text).is_err(), "{part}");
+        }
+        let long = "- a\n".repeat(BYTES_MAX / 4);
+        assert!(matches!(read(&long), Ok(Value::Array(list)) if list.len() == BYTES_MAX / 4));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::commands::punctual;
 use super::{apply, probe, start};
 use crate::checked::Checked;
 use crate::harness::Home;
@@ -94,4 +95,39 @@ async fn requests_about_runs_that_do_not_fit_are_refused() {
     for path in ["/v1/runs?cursor=x", "/v1/runs?limit=0", "/v1/workflows?limit=0", "/v1/workflows/flow?version=x"] {
         api.get(path).await.refused(400, "invalid_request");
     }
+}
+
+/// What the command line reads is YAML, which can be made to grow, to nest and to repeat itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn yaml_bombs_are_refused_with_their_line_and_nothing_is_stored() {
+    let home = Home::new();
+    let server = home.server();
+    let api = Checked::new(&server).await;
+    let laughs: String = (1..10).fold("l0: &l0 [ha, ha, ha, ha]\n".to_owned(), |text, n| {
+        let before = n - 1;
+        text + &format!("l{n}: &l{n} [*l{before}, *l{before}, *l{before}, *l{before}]\n")
+    });
+    let indented: String = (0..200).map(|depth| format!("{}a:\n", " ".repeat(depth))).collect();
+    let path = json!({ "nodes": [probe("a", &[], json!({}))], "output": { "x": { "value": "x".repeat(1 << 20) } } });
+    for (text, reason) in [
+        (laughs, "line 1: anchors (`&name`) are not supported"),
+        ("nodes: *n\n".to_owned(), "line 1: "),
+        ("nodes:\n  - <<: *base\n    name: a\n".to_owned(), "line 2: "),
+        ("nodes: !!python/object/apply:os.system [ls]\n".to_owned(), "line 1: tags (`!name`) are not supported"),
+        ("[".repeat(100_000), "line 1: it is nested more than 64 deep"),
+        ("{a: ".repeat(100_000), "line 1: it is nested more than 64 deep"),
+        (indented, "line 65: it is nested more than 64 deep"),
+        ("- ".repeat(100_000), "line 1: it is nested more than 64 deep"),
+        (path.to_string(), "may have 1048576"),
+        (" ".repeat(2 << 20), "may have 1048576"),
+        ("nodes: []\n---\nnodes: []\n".to_owned(), "line 2: a file has one definition"),
+        ("nodes: []\nnodes: []\n".to_owned(), "line 2: `nodes` is there twice"),
+        (String::new(), "it is empty"),
+    ] {
+        std::fs::write(home.file("bomb.yaml"), &text).expect("the file is written");
+        let (code, _, said) = punctual(&server, &["apply", "bad", home.file("bomb.yaml").to_str().expect("UTF-8")]);
+        let begin: String = text.chars().take(40).collect();
+        assert!(code == 2 && said.contains(reason), "{begin}: {code} {said}");
+    }
+    assert_eq!(api.get("/v1/workflows").await.expect(200).body["workflows"], json!([]));
 }

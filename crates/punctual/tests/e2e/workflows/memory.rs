@@ -9,7 +9,7 @@ use crate::harness::{Home, eventually};
 
 /// The least that the setting allows.
 const WINDOW: u64 = 100;
-const RUNS: usize = 1_200;
+const RUNS: usize = 600;
 /// Requests side by side.
 const AT_A_TIME: usize = 50;
 
