@@ -57,7 +57,7 @@ impl Story {
         self.ends(job, JobEnd::Succeeded, released)
     }
 
-    fn is_at_end(mut self, status: &str, nodes: &[&str]) -> Vec<crate::Violation> {
+    fn ends_with(mut self, status: &str, nodes: &[&str]) -> Vec<crate::Violation> {
         self.run.at_end.status = Some(status.to_owned());
         self.run.at_end.nodes = nodes.iter().map(|node| (*node).to_owned()).collect();
         check_workflow_runs(&[self.run])
@@ -93,27 +93,27 @@ const BOTH: [&str; 2] = ["succeeded", "succeeded"];
 
 #[test]
 fn a_chain_in_good_order_breaks_nothing() {
-    holds(&Story::of(&chain(), &[0]).succeeds(1, &[1]).succeeds(2, &[]).is_at_end("succeeded", &BOTH));
+    holds(&Story::of(&chain(), &[0]).succeeds(1, &[1]).succeeds(2, &[]).ends_with("succeeded", &BOTH));
 }
 
 #[test]
 fn a_child_that_starts_before_its_parent_has_ended_is_found() {
-    breaks(&Story::of(&chain(), &[0]).step(vec![], &[1]).is_at_end("succeeded", &BOTH), ORDER);
-    breaks(&Story::of(&chain(), &[0]).ends(1, JobEnd::Failed, &[1]).is_at_end("failed", &BOTH), ORDER);
+    breaks(&Story::of(&chain(), &[0]).step(vec![], &[1]).ends_with("succeeded", &BOTH), ORDER);
+    breaks(&Story::of(&chain(), &[0]).ends(1, JobEnd::Failed, &[1]).ends_with("failed", &BOTH), ORDER);
     let mut early = Story::of(&chain(), &[0]);
     early.run.lines.push(RunLine::Began { job: "job-2".to_owned() });
-    breaks(&early.succeeds(1, &[1]).succeeds(2, &[]).is_at_end("succeeded", &BOTH), ORDER);
+    breaks(&early.succeeds(1, &[1]).succeeds(2, &[]).ends_with("succeeded", &BOTH), ORDER);
 }
 
 #[test]
 fn a_child_that_never_starts_is_found() {
-    breaks(&Story::of(&chain(), &[0]).succeeds(1, &[]).is_at_end("running", &["succeeded", "waiting"]), NOT_LOST);
+    breaks(&Story::of(&chain(), &[0]).succeeds(1, &[]).ends_with("running", &["succeeded", "waiting"]), NOT_LOST);
 }
 
 #[test]
 fn a_child_that_starts_twice_is_found() {
-    breaks(&Story::of(&chain(), &[0]).succeeds(1, &[1, 1]).is_at_end("succeeded", &BOTH), ONCE);
-    breaks(&Story::of(&chain(), &[0]).succeeds(1, &[1]).step(vec![], &[1]).is_at_end("succeeded", &BOTH), ONCE);
+    breaks(&Story::of(&chain(), &[0]).succeeds(1, &[1, 1]).ends_with("succeeded", &BOTH), ONCE);
+    breaks(&Story::of(&chain(), &[0]).succeeds(1, &[1]).step(vec![], &[1]).ends_with("succeeded", &BOTH), ONCE);
 }
 
 #[test]
@@ -133,51 +133,51 @@ fn a_list_that_loses_or_mixes_up_its_results_is_found() {
         let joined = vec![(1, 0, Some(json!({ "all": order })))];
         story.step_with(vec![ended("job-1", "10")], StepAnswer::Done, joined).succeeds(3, &[])
     };
-    holds(&story([10, 20]).is_at_end("succeeded", &BOTH));
-    breaks(&story([20, 10]).is_at_end("succeeded", &BOTH), LISTS);
+    holds(&story([10, 20]).ends_with("succeeded", &BOTH));
+    breaks(&story([20, 10]).ends_with("succeeded", &BOTH), LISTS);
     let mut one = Story::of(&list(), &[]);
     one.run.lines.clear();
     let twice = vec![(0, 0, None), (0, 1, None), (0, 1, None)];
-    breaks(&one.step_with(vec![], StepAnswer::Done, twice).is_at_end("running", &[]), ONCE);
+    breaks(&one.step_with(vec![], StepAnswer::Done, twice).ends_with("running", &[]), ONCE);
 }
 
 #[test]
 fn a_gate_that_lets_through_undecided_is_found() {
     let approved = vec![Observed::Decided { node: 0, is_approved: true }];
-    holds(&Story::of(&gate(), &[]).step(approved, &[1]).succeeds(1, &[]).is_at_end("succeeded", &BOTH));
-    breaks(&Story::of(&gate(), &[]).step(vec![], &[1]).is_at_end("succeeded", &BOTH), GATES);
+    holds(&Story::of(&gate(), &[]).step(approved, &[1]).succeeds(1, &[]).ends_with("succeeded", &BOTH));
+    breaks(&Story::of(&gate(), &[]).step(vec![], &[1]).ends_with("succeeded", &BOTH), GATES);
     // After its time it has failed, whatever is decided then.
     let mut late = Story::of(&gate(), &[]);
     late.now = late.now + Span::from_secs(60);
     let late =
         late.step_with(vec![Observed::Decided { node: 0, is_approved: true }], StepAnswer::Done, vec![(1, 0, None)]);
-    breaks(&late.is_at_end("succeeded", &BOTH), ANSWERS);
+    breaks(&late.ends_with("succeeded", &BOTH), ANSWERS);
 }
 
 #[test]
 fn a_success_that_runs_again_is_found() {
     let failed = || Story::of(&chain(), &[0]).succeeds(1, &[1]).ends(2, JobEnd::Failed, &[]);
     let resumed = || vec![Observed::Resumed { skip: vec![] }];
-    holds(&failed().step(resumed(), &[1]).succeeds(3, &[]).is_at_end("succeeded", &BOTH));
-    breaks(&failed().step(resumed(), &[0, 1]).is_at_end("running", &[]), SUCCESSES_STAY);
+    holds(&failed().step(resumed(), &[1]).succeeds(3, &[]).ends_with("succeeded", &BOTH));
+    breaks(&failed().step(resumed(), &[0, 1]).ends_with("running", &[]), SUCCESSES_STAY);
 }
 
 #[test]
 fn an_end_that_the_nodes_do_not_say_is_found() {
     let over = || Story::of(&chain(), &[0]).succeeds(1, &[1]).ends(2, JobEnd::Failed, &[]);
-    holds(&over().is_at_end("failed", &["succeeded", "failed"]));
-    breaks(&over().is_at_end("succeeded", &["succeeded", "failed"]), ENDS);
-    breaks(&over().is_at_end("failed", &["succeeded", "succeeded"]), ENDS);
-    breaks(&Story::of(&chain(), &[0]).succeeds(1, &[1]).is_at_end("succeeded", &BOTH), ENDS);
+    holds(&over().ends_with("failed", &["succeeded", "failed"]));
+    breaks(&over().ends_with("succeeded", &["succeeded", "failed"]), ENDS);
+    breaks(&over().ends_with("failed", &["succeeded", "succeeded"]), ENDS);
+    breaks(&Story::of(&chain(), &[0]).succeeds(1, &[1]).ends_with("succeeded", &BOTH), ENDS);
 }
 
 #[test]
 fn what_is_wrongly_refused_or_done_is_found() {
     let cancelled = || vec![Observed::Cancelled];
     let refused = Story::of(&chain(), &[0]).step_with(cancelled(), StepAnswer::Refused, vec![]);
-    breaks(&refused.is_at_end("succeeded", &BOTH), ANSWERS);
+    breaks(&refused.ends_with("succeeded", &BOTH), ANSWERS);
     let over = Story::of(&chain(), &[0]).succeeds(1, &[1]).succeeds(2, &[]);
-    breaks(&over.step(cancelled(), &[]).is_at_end("cancelled", &BOTH), ANSWERS);
+    breaks(&over.step(cancelled(), &[]).ends_with("cancelled", &BOTH), ANSWERS);
 }
 
 /// As in an acceptance run, where jobs are known at the end only.
@@ -191,7 +191,7 @@ fn jobs_that_are_seen_at_the_end_only_are_judged_by_what_began() {
             .map(|(node, job)| NodeJob { job: (*job).to_owned(), node: *node, element: 0, input: None })
             .collect();
         story.run.lines = lines;
-        story.is_at_end("succeeded", &BOTH)
+        story.ends_with("succeeded", &BOTH)
     };
     let step = |what: Vec<Observed>| {
         RunLine::Step(RunStep { at: Timestamp::EPOCH, what, answer: StepAnswer::Done, released: Released::Unseen })
