@@ -220,6 +220,37 @@ async fn program(home: &Home, api: &Checked) -> String {
     declared.str("/id").to_owned()
 }
 
+/// Runs a workflow whose nodes are given secrets and what the nodes before them printed. Answers the run and the jobs.
+async fn use_in_workflow(api: &Checked, environment: &Value) -> (String, Vec<String>) {
+    let retry = json!({ "max": 0 });
+    let command =
+        |line: &str| json!({ "run": { "command": { "line": line, "environment": environment } }, "retry": retry });
+    let say = json!({ "run": { "probe": { "output": "it is {{ secret.program }}" } }, "retry": retry });
+    let given = json!({ "said": { "from": "say" }, "given": { "from": "run.key" }, "fixed": { "value": "{{ secret.header }}" } });
+    let nodes = json!([
+        { "name": "say", "inline": say },
+        { "name": "pass", "needs": ["say"], "inline": command(PRINTS), "input": given },
+        { "name": "fails", "needs": ["pass"], "inline": command(&format!("{PRINTS}\nexit 3")), "input": given },
+    ]);
+    let output = json!({ "said": { "from": "say" }, "given": { "from": "run.key" } });
+    let after = json!([{ "name": "after", "inline": command(PRINTS), "input": given }]);
+    let flow = json!({ "nodes": nodes, "on_node_failure": "continue", "on_end": after, "output": output });
+    let applied = api.put("/v1/workflows/uses", flow).await.expect(201);
+    assert_without_secrets("a workflow", applied.text.as_bytes());
+    let input = json!({ "input": { "key": "{{ secret.body }}" } });
+    let run = api.post("/v1/workflows/uses/runs", input).await.expect(201).str("/id").to_owned();
+    let path = format!("/v1/runs/{run}");
+    eventually("the run ends", || async { api.get(&path).await.expect(200).str("/state") != "running" }).await;
+    let ended = api.get(&path).await.expect(200);
+    assert_eq!(ended.str("/state"), "failed", "{}", ended.text);
+    let nodes = ended.body["nodes"].as_array().expect("nodes");
+    let jobs: Vec<String> = nodes.iter().map(|node| node["job"].as_str().expect("each ran").to_owned()).collect();
+    assert_eq!(jobs.len(), 4, "{}", ended.text);
+    let said = api.get(&format!("/v1/jobs/{}", jobs[0])).await.expect(200);
+    assert_eq!(said.body["output"], Value::from("it is [secret program]"));
+    (run, jobs)
+}
+
 /// Runs all executors with their secrets. Answers the ids of the jobs.
 async fn use_all(
     home: &Home,
@@ -276,6 +307,11 @@ async fn use_all(
         assert_eq!(job.str("/state"), state, "{name}: {}", job.text);
         jobs.push(id);
     }
+    let (run, of_run) = use_in_workflow(api, &Value::Object(environment)).await;
+    for path in ["/v1/runs", "/v1/workflows", "/v1/workflows/uses", &format!("/v1/runs/{run}")] {
+        assert_without_secrets(path, api.get(path).await.expect(200).text.as_bytes());
+    }
+    jobs.extend(of_run);
     // What needs a secret has it.
     let requests = heard.lock().expect("no panic").clone();
     let call = &requests[0];
