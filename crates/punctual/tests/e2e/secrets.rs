@@ -237,7 +237,10 @@ async fn use_in_workflow(api: &Checked, environment: &Value) -> (String, Vec<Str
     let flow = json!({ "nodes": nodes, "on_node_failure": "continue", "on_end": after, "output": output });
     let applied = api.put("/v1/workflows/uses", flow).await.expect(201);
     assert_without_secrets("a workflow", applied.text.as_bytes());
+    // Whoever starts runs would get the secret.
     let input = json!({ "input": { "key": "{{ secret.body }}" } });
+    api.post("/v1/workflows/uses/runs", input).await.expect(400);
+    let input = json!({ "input": { "key": "a key" } });
     let run = api.post("/v1/workflows/uses/runs", input).await.expect(201).str("/id").to_owned();
     let path = format!("/v1/runs/{run}");
     eventually("the run ends", || async { api.get(&path).await.expect(200).str("/state") != "running" }).await;
