@@ -66,7 +66,7 @@ pub(super) fn acknowledged_outcomes_are_on_record(job_facts: &JobFacts<'_>) -> O
             JobFact::Resolved(resolve) => resolve.attempt == *attempt,
             JobFact::Settled(settle) => {
                 let is_of_it = settle.attempt.as_ref().is_some_and(|record| record.attempt == *attempt);
-                is_of_it && (says(line, said) || settle.state == natural_state(said))
+                is_of_it && (says(line, said) || natural_states(said).contains(&settle.state))
             }
             line => line.ended().is_some_and(|record| record.attempt == *attempt) && says(line, said),
         };
@@ -91,12 +91,13 @@ fn says(line: &JobFact<'_>, said: Option<&Outcome>) -> bool {
     }
 }
 
-fn natural_state(said: Option<&Outcome>) -> JobState {
+/// What a job comes to by the outcome. A late report that an attempt was cancelled counts as a failure of a job that has failed.
+fn natural_states(said: Option<&Outcome>) -> &'static [JobState] {
     match said {
-        Some(Outcome::Succeeded { .. }) => JobState::Succeeded,
-        Some(Outcome::Failed(_)) => JobState::Failed,
-        Some(Outcome::Cancelled) => JobState::Cancelled,
-        Some(Outcome::NotStarted { .. }) | None => JobState::Scheduled,
+        Some(Outcome::Succeeded { .. }) => &[JobState::Succeeded],
+        Some(Outcome::Failed(_)) => &[JobState::Failed],
+        Some(Outcome::Cancelled) => &[JobState::Cancelled, JobState::Failed],
+        Some(Outcome::NotStarted { .. }) | None => &[JobState::Scheduled],
     }
 }
 
