@@ -54,7 +54,8 @@ pub(crate) enum QueueVerb {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     punctual queue pause mail --note 'the provider is down'\n  \
-    punctual queue resume mail")]
+    punctual queue resume mail\n  \
+    punctual queue drain mail --note 'it moves to another provider'")]
 pub(crate) struct NoteArgs {
     /// The queue's name
     #[arg(value_name = "NAME")]
