@@ -1,13 +1,17 @@
 //! Checks the simulation once a second after the faults have stopped: what is due must start
 //! where a worker is idle, and what runs must have somebody who runs it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use punctual_core::shard::write::{JobWrite, Write};
 use punctual_core::task::Task;
-use punctual_core::{JobId, ShardId, Span};
+use punctual_core::{JobId, JobKey, ShardId, Span, WorkerId};
 
 use crate::history::Fact;
 use crate::simulation::{Health, Simulation};
+use crate::worker::Worker;
+
+pub(crate) const AUDIT_EVERY: Span = Span::from_secs(1);
 
 /// From here on the faults are no excuse: leases have run out, silent workers are
 /// dead, and everything has been swept once.
@@ -31,7 +35,7 @@ impl Simulation {
                 running.insert(id);
                 let died = self.workers.iter().find_map(|place| place.died.get(&worker).copied());
                 let gone = died.map(|at| self.now.since(at.max(healed_at))).unwrap_or_default();
-                if gone > GONE_MAX && self.waits.insert(id, self.now).is_none() {
+                if gone > GONE_MAX && self.orphans.insert(id) {
                     self.note(Fact::Orphaned { id, worker, gone });
                 }
             }
@@ -40,30 +44,61 @@ impl Simulation {
     }
 
     fn audit_due(&mut self, running: &BTreeSet<JobId>) {
-        let (mut waits, mut far_waits) = (BTreeSet::new(), BTreeSet::new());
+        let starts = self.starts_of_last_second();
+        let (mut waits, mut far_waits) = (BTreeSet::new(), BTreeMap::new());
         for job in self.store.hot() {
             let (id, task) = (job.key.id, self.store.task(job.task));
             if job.key.due_at >= self.now || running.contains(&id) || task.waits_for.is_some() {
                 continue;
             }
             if self.could_start(id, task) {
-                waits.insert(id);
+                waits.insert(job.key);
             }
             if self.could_be_reached(id.shard(), task) {
-                far_waits.insert(id);
+                let fits = |worker: &&Worker| {
+                    worker.queues.contains(&task.spec.queue) && worker.namespaces.serves(task.namespace)
+                };
+                let is_in_line = starts.iter().any(|(worker, key)| {
+                    key.due_at < job.key.due_at && self.workers.iter().filter(fits).any(|fitting| fitting.id == *worker)
+                });
+                far_waits.insert(job.key, is_in_line);
             }
         }
         let mut known = (std::mem::take(&mut self.waits), std::mem::take(&mut self.far_waits));
-        for (known, waits, max) in [(&mut known.0, waits, LATE_MAX), (&mut known.1, far_waits, REACHED_MAX)] {
-            known.retain(|id, _| waits.contains(id));
-            for id in waits {
-                let late = self.now.since(*known.entry(id).or_insert(self.now));
-                if late == max {
-                    self.note(Fact::Neglected { id, late });
-                }
+        known.0.retain(|key, _| waits.contains(key));
+        for key in waits {
+            let late = self.now.since(*known.0.entry(key).or_insert(self.now));
+            if late == LATE_MAX {
+                self.note(Fact::Neglected { id: key.id, late });
+            }
+        }
+        known.1.retain(|key, _| far_waits.contains_key(key));
+        for (key, is_in_line) in far_waits {
+            let late = known.1.entry(key).or_insert(Span::ZERO);
+            // A slot is empty for a moment after each job, and the jobs before this one fill it.
+            if is_in_line {
+                continue;
+            }
+            *late = Span::from_micros(late.as_micros() + AUDIT_EVERY.as_micros());
+            let late = *late;
+            if late == REACHED_MAX {
+                self.note(Fact::Neglected { id: key.id, late });
             }
         }
         (self.waits, self.far_waits) = known;
+    }
+
+    /// The jobs that workers were given since the last look.
+    fn starts_of_last_second(&self) -> Vec<(WorkerId, JobKey)> {
+        let since = self.now - AUDIT_EVERY;
+        let starts = self.history.after(since).filter_map(|fact| match fact {
+            Fact::Committed { batch, .. } => Some(batch.writes.iter().filter_map(|write| match write {
+                Write::Job(JobWrite::Start(start)) => Some((start.worker, start.key)),
+                _ => None,
+            })),
+            _ => None,
+        });
+        starts.flatten().collect()
     }
 
     /// The job's shard has an owner, and that owner has an idle worker which serves the
@@ -71,7 +106,7 @@ impl Simulation {
     fn could_start(&self, id: JobId, task: &Task) -> bool {
         self.servers.iter().filter(|server| server.health == Health::Up).any(|server| {
             let status = server.owner.worker_status();
-            let is_idle = |worker: &crate::worker::Worker| {
+            let is_idle = |worker: &Worker| {
                 worker.queues.contains(&task.spec.queue)
                     && worker.namespaces.serves(task.namespace)
                     && worker.is_connected_to(server.place)

@@ -219,6 +219,11 @@ impl History {
         self.facts.iter().map(|(at, fact)| (*at, fact))
     }
 
+    /// Those after this time, the last one first.
+    pub(crate) fn after(&self, time: Timestamp) -> impl Iterator<Item = &Fact> {
+        self.facts.iter().rev().take_while(move |(at, _)| *at > time).map(|(_, fact)| fact)
+    }
+
     /// A hash over all facts in their order: two runs of one seed have the same.
     pub fn hash(&self) -> u64 {
         let mut hash = Fnv(0xcbf2_9ce4_8422_2325);

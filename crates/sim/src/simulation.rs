@@ -4,12 +4,13 @@
 //! one that says what is due; servers see it through an error, workers never.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::fmt::Write as _;
 
-use punctual_core::{JobId, Span, TaskId, Timestamp};
+use punctual_core::{JobId, JobKey, Span, TaskId, Timestamp};
 
 use crate::agents::Agents;
+use crate::audit::AUDIT_EVERY;
 use crate::client::{ClientStep, Clients};
 use crate::coverage::{Coverage, Window};
 use crate::history::{Fact, History};
@@ -54,9 +55,11 @@ pub(crate) struct Simulation {
     /// When the faults stopped.
     pub(crate) healed_at: Option<Timestamp>,
     /// Since when each job has waited although it could start.
-    pub(crate) waits: BTreeMap<JobId, Timestamp>,
-    /// Since when each job has waited although a worker could be reached for it.
-    pub(crate) far_waits: BTreeMap<JobId, Timestamp>,
+    pub(crate) waits: BTreeMap<JobKey, Timestamp>,
+    /// For how long each job has waited although a worker could be reached for it.
+    pub(crate) far_waits: BTreeMap<JobKey, Span>,
+    /// Jobs that run on workers that are gone, and that were reported.
+    pub(crate) orphans: BTreeSet<JobId>,
     pub(crate) steps: u64,
     queue: BinaryHeap<Reverse<TimedAction>>,
     planned: u64,
@@ -153,6 +156,7 @@ impl Simulation {
             healed_at: None,
             waits: BTreeMap::new(),
             far_waits: BTreeMap::new(),
+            orphans: BTreeSet::new(),
             steps: 0,
             queue: BinaryHeap::new(),
             planned: 0,
@@ -227,7 +231,7 @@ impl Simulation {
                     if self.is_quiet() || self.is_broken() {
                         return;
                     }
-                    self.after(Span::from_secs(1), Action::Audit);
+                    self.after(AUDIT_EVERY, Action::Audit);
                 }
             }
         }
