@@ -31,7 +31,7 @@ enum Command {
         #[command(subcommand)]
         what: verify::Verify,
     },
-    /// Figures of the release build: `punctual bench`, with its arguments; or `compare`, with other job systems
+    /// Figures of the build that is shipped (profile `dist`): `punctual bench`, with its arguments; or `compare`, with other job systems
     Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
@@ -51,11 +51,11 @@ fn bench(args: &[String]) -> anyhow::Result<()> {
     if let [first, rest @ ..] = args
         && first == "compare"
     {
-        shell::run(&mut shell::cargo(["build", "--release", "--package", "punctual"]))?;
-        let mut command = shell::cargo(["run", "--release", "--package", "punctual-comparison", "--"]);
+        shell::run(&mut shell::cargo(["build", "--profile", "dist", "--package", "punctual"]))?;
+        let mut command = shell::cargo(["run", "--profile", "dist", "--package", "punctual-comparison", "--"]);
         return shell::run(command.args(rest));
     }
-    let mut command = shell::cargo(["run", "--release", "--package", "punctual", "--", "bench"]);
+    let mut command = shell::cargo(["run", "--profile", "dist", "--package", "punctual", "--", "bench"]);
     command.args(args);
     shell::run(&mut command)
 }
