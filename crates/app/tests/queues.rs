@@ -213,4 +213,7 @@ async fn a_namespace_has_only_so_many_queues_with_settings() {
     let error = app.put_queue(&by(app), "one-more", QueueRequest::default(), Precondition::None).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::TooManyQueues);
     app.pause_queue(&by(app), "q0", NoteRequest::default()).await.unwrap();
+    // A queue can be stopped although as many are described as may be.
+    with_task(app, &by(app), "incident").await;
+    app.pause_queue(&by(app), "incident", NoteRequest::default()).await.unwrap();
 }

@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderName, Method, header};
 use punctual_api::{ErrorKind, NAMESPACE_HEADER};
 use punctual_app::{App, AppError, SocketUser, Transport};
+use punctual_core::run::JOB_ID_HEADER;
 use tonic::Code;
 
 use crate::enrolment_service;
@@ -82,8 +83,10 @@ pub(crate) async fn establish(app: &App, request: &mut Request) -> Result<Option
 fn transport(request: &Request, wire: Option<&Wire>, forwarded: Option<&Forwarded>) -> Transport {
     let Some(wire) = wire else { return Transport::default() };
     let is_forwarded = FORWARDED.iter().any(|name| request.headers().contains_key(name));
+    // Sent by a worker for a task, whose author is not the worker's user and may have any rights or none.
+    let is_of_task = request.headers().contains_key(JOB_ID_HEADER);
     Transport {
-        socket_user: if is_forwarded { SocketUser::Unknown } else { wire.user },
+        socket_user: if is_forwarded || is_of_task { SocketUser::Unknown } else { wire.user },
         address: match forwarded {
             Some(forwarded) => forwarded.client,
             None => wire.address,
@@ -93,10 +96,13 @@ fn transport(request: &Request, wire: Option<&Wire>, forwarded: Option<&Forwarde
     }
 }
 
+/// The token of the request. A credential of any other form is a token that nobody has: whoever presents one expects it to be
+/// checked, also where the kernel vouches for them.
 fn bearer(request: &Request) -> Option<&str> {
-    let value = request.headers().get(header::AUTHORIZATION)?.to_str().ok()?;
-    let (scheme, token) = value.split_once(' ').unwrap_or((value, ""));
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+    const NO_TOKEN: &str = "";
+    let value = request.headers().get(header::AUTHORIZATION)?;
+    let (scheme, token) = value.to_str().unwrap_or(NO_TOKEN).split_once(' ').unwrap_or_default();
+    Some(if scheme.eq_ignore_ascii_case("bearer") { token.trim() } else { NO_TOKEN })
 }
 
 /// The namespace that a request names. One that cannot be read names none that there is.
@@ -127,4 +133,48 @@ pub(crate) fn refusal(error: AppError, request: &Request) -> Response {
         return Refused(error).into_response();
     }
     enrolment_service::with_code(code, &error).into_http()
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+
+    use super::*;
+
+    fn request(headers: &[(&'static str, &'static [u8])]) -> Request {
+        let mut request = Request::new(Body::empty());
+        for (name, value) in headers {
+            let value = http::HeaderValue::from_bytes(value).expect("a value");
+            request.headers_mut().append(HeaderName::from_static(name), value);
+        }
+        request
+    }
+
+    #[test]
+    fn the_kernel_does_not_vouch_for_what_a_worker_sends_for_a_task() {
+        let wire = Wire {
+            user: SocketUser::Own,
+            address: Some("127.0.0.1".parse().unwrap()),
+            local: None,
+            encryption: Encryption::Plain,
+            certificate: None,
+        };
+        let user = |headers| transport(&request(headers), Some(&wire), None).socket_user;
+        assert_eq!(user(&[]), SocketUser::Own);
+        assert_eq!(user(&[("idempotency-key", b"a")]), SocketUser::Own);
+        assert_eq!(user(&[("punctual-job-id", b"job_01m7et433kee4803yssgvaf2fh")]), SocketUser::Unknown);
+        assert_eq!(user(&[("punctual-job-id", b"")]), SocketUser::Unknown);
+        assert_eq!(user(&[("x-forwarded-for", b"127.0.0.1")]), SocketUser::Unknown);
+    }
+
+    #[test]
+    fn a_credential_of_any_form_is_presented_to_be_checked() {
+        let token = |value| bearer(&request(&[("authorization", value)])).map(str::to_owned);
+        assert_eq!(bearer(&request(&[])), None);
+        assert_eq!(token(b"Bearer abc"), Some("abc".to_owned()));
+        assert_eq!(token(b"bearer  abc "), Some("abc".to_owned()));
+        for other in [&b"Basic cm9vdDo="[..], b"punctual_key_abc", b"Bearer", b"Bearer \xff", b""] {
+            assert_eq!(token(other), Some(String::new()), "{other:?}");
+        }
+    }
 }

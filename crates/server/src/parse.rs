@@ -46,6 +46,9 @@ impl<S: Send + Sync, T: DeserializeOwned + Default + Checked> FromRequest<S> for
         }
         check_content_type(&parts.headers)?;
         check_content_encoding(&parts.headers)?;
+        if bytes.trim_ascii() == b"null" {
+            return Ok(Self(T::default()));
+        }
         Ok(Self(from_json(&bytes)?))
     }
 }

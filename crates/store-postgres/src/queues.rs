@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use punctual_core::NamespaceId;
 use punctual_core::queue::QueueState;
-use punctual_store::{AllQueues, QUEUES_MAX, QUEUES_OF_ALL_MAX, QueueChange, QueueRow, Queues, Result};
+use punctual_store::{AllQueues, QueueChange, QueueRow, Queues, QueuesFull, Result};
 use tokio_postgres::Row;
 
 use crate::codec::{self, Read, namespace_number, rows_max};
@@ -71,9 +71,9 @@ async fn put(conn: &Conn, row: &QueueRow) -> Done<QueueChange> {
     if known == 0 {
         let counts = conn.query_opt(sql!("count_queues"), &[&namespace]).await?;
         let counts = counts.ok_or_else(|| Trouble::inconsistent("a row was expected"))?;
-        let (own, all): (i64, i64) = (codec::value(&counts, 0)?, codec::value(&counts, 1)?);
-        if own >= rows_max(QUEUES_MAX) || all >= rows_max(QUEUES_OF_ALL_MAX) {
-            return Ok(QueueChange::Full);
+        let rows = |column| Read::Ok(usize::try_from(codec::value::<i64>(&counts, column)?).unwrap_or(usize::MAX));
+        if let Some(full) = QueuesFull::check(row.state, rows(0)?, rows(1)?) {
+            return Ok(QueueChange::Full(full));
         }
     }
     let QueueRow { namespace: _, name, revision, state, state_by, note, changed, spec } = row;

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use punctual_core::NamespaceId;
 use punctual_core::queue::QueueState;
-use punctual_store::{AllQueues, QUEUES_MAX, QUEUES_OF_ALL_MAX, QueueChange, QueueRow, Queues, Result};
+use punctual_store::{AllQueues, QueueChange, QueueRow, Queues, QueuesFull, Result};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -51,10 +51,11 @@ fn put(conn: &Connection, row: &QueueRow) -> Done<QueueChange> {
         return Ok(QueueChange::Conflict { revision: known });
     }
     if known == 0 {
-        let count = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
+        let rows = |count: i64| usize::try_from(count).unwrap_or(usize::MAX);
+        let count = |row: &Row<'_>| Ok((rows(row.get(0)?), rows(row.get(1)?)));
         let (own, all) = conn.prepare_cached(sql!("count_queues"))?.query_row([row.namespace.0], count)?;
-        if own >= QUEUES_MAX as i64 || all >= QUEUES_OF_ALL_MAX as i64 {
-            return Ok(QueueChange::Full);
+        if let Some(full) = QueuesFull::check(row.state, own, all) {
+            return Ok(QueueChange::Full(full));
         }
     }
     let QueueRow { namespace, name, revision, state, state_by, note, changed, spec } = row;

@@ -81,7 +81,9 @@ pub use notices::{
     Ailing, DeliveryRow, Dispatch, Dispatched, Notices, RULES_MAX, RULES_OF_ALL_MAX, RuleChange, RuleDeletion, RuleRow,
     RuleUpdate, WaitingNotice,
 };
-pub use queues::{AllQueues, QUEUES_MAX, QUEUES_OF_ALL_MAX, QueueChange, QueueRow, Queues};
+pub use queues::{
+    AllQueues, QUEUES_MAX, QUEUES_OF_ALL_MAX, QueueChange, QueueRow, Queues, QueuesFull, STOPPED_QUEUES_FACTOR, queues_max,
+};
 pub use quotas::{Counted, QuotaUse, RATE_BURST, Spent};
 pub use requesters::{JOB_ACTIONS_MAX, JobAction, JobActionKind, REQUESTERS_MAX, Requester, RequesterId, Requesters};
 pub use running_places::{RunningPlaces, shards_from_bytes, shards_to_bytes};

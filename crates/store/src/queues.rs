@@ -13,6 +13,36 @@ use crate::Result;
 pub const QUEUES_OF_ALL_MAX: usize = 10_000;
 /// Queues with a row in one namespace.
 pub const QUEUES_MAX: usize = 1_000;
+/// How many times as many there may be when a queue is paused or drained: whoever has to stop a queue can do so although others, or
+/// they themselves, have described as many queues as may be.
+pub const STOPPED_QUEUES_FACTOR: usize = 10;
+
+/// How many rows there may be before a row in this state is added: in its namespace, and in all.
+pub fn queues_max(state: QueueState) -> (usize, usize) {
+    let factor = match state {
+        QueueState::Active => 1,
+        QueueState::Paused | QueueState::Draining => STOPPED_QUEUES_FACTOR,
+    };
+    (factor * QUEUES_MAX, factor * QUEUES_OF_ALL_MAX)
+}
+
+/// Which of the two limits is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueuesFull {
+    Namespace,
+    Cluster,
+}
+
+impl QueuesFull {
+    /// Whether a row in this state can be added where there are so many.
+    pub fn check(state: QueueState, own: usize, all: usize) -> Option<Self> {
+        let (own_max, all_max) = queues_max(state);
+        if own >= own_max {
+            return Some(Self::Namespace);
+        }
+        (all >= all_max).then_some(Self::Cluster)
+    }
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueRow {
@@ -46,8 +76,8 @@ pub enum QueueChange {
     Conflict {
         revision: u32,
     },
-    /// There are [`QUEUES_MAX`] in the namespace, or [`QUEUES_OF_ALL_MAX`].
-    Full,
+    /// There are as many as [`queues_max`] says.
+    Full(QueuesFull),
 }
 
 /// Rows of a namespace go when it is deleted.

@@ -17,7 +17,7 @@ use punctual_core::namespace::NamespaceId;
 use punctual_core::queue::{QueueLoad, QueueState};
 use punctual_core::schedule::By as ChangedBy;
 use punctual_core::task::Task;
-use punctual_store::{QUEUES_MAX, QueueChange, QueueRow};
+use punctual_store::{QueueChange, QueueRow, QueuesFull, queues_max};
 use serde::{Deserialize, Serialize};
 
 pub use defaults::GivenPolicies;
@@ -200,12 +200,7 @@ impl App {
             match self.0.store.put_queue(row.clone()).await? {
                 QueueChange::Done => return Ok(Some(row)),
                 QueueChange::Conflict { .. } => {}
-                QueueChange::Full => {
-                    let detail =
-                        format!("{QUEUES_MAX} queues of the namespace were paused or described, the most that may be");
-                    return Err(AppError::new(ErrorKind::TooManyQueues, detail)
-                        .hint("use fewer queues; labels of workers can tell jobs of one queue apart"));
-                }
+                QueueChange::Full(full) => return Err(too_many(full, row.state)),
             }
         }
         let detail = format!("the queue {name} is being changed by many at once");
@@ -313,6 +308,17 @@ fn check_note(request: NoteRequest) -> Result<Option<String>> {
         validate::argument("/note", note, limits::NOTE_CHARS_MAX)?;
     }
     Ok(request.note.filter(|note| !note.is_empty()))
+}
+
+fn too_many(full: QueuesFull, state: QueueState) -> AppError {
+    let (own, all) = queues_max(state);
+    let (limit, place) = match full {
+        QueuesFull::Namespace => (own, "the namespace"),
+        QueuesFull::Cluster => (all, "the cluster"),
+    };
+    let detail = format!("{limit} queues of {place} were paused or described, the limit");
+    AppError::new(ErrorKind::TooManyQueues, detail)
+        .hint("use fewer queues; labels of workers can tell jobs of one queue apart")
 }
 
 fn not_found(name: &str) -> AppError {

@@ -129,8 +129,12 @@ impl App {
         for (at, task) in work.into_iter().zip(found) {
             tasks[at] = Some(task);
         }
-        // Of its jobs nobody knows the number. Once started it is never held up, so that nothing half-done remains.
-        let admitted = self.admit_jobs(namespace, 1).await?;
+        // Of its jobs nobody knows the number. Once started it is never held up, so that nothing half-done remains. A run that a
+        // job is was not asked for by anybody now: it starts although there is no room, and counts.
+        let admitted = match job {
+            None => Some(self.admit_jobs(namespace, 1).await?),
+            Some(_) => None,
+        };
         let now = self.now();
         let run = RunRow {
             id,
@@ -144,7 +148,9 @@ impl App {
             status: RunStatus::Running,
         };
         let RunChange { row: run, jobs, .. } = self.0.store.start_run(run).await?;
-        admitted.stored(1);
+        if let Some(admitted) = admitted {
+            admitted.stored(1);
+        }
         self.tell_of_jobs(&jobs).await;
         Ok(run)
     }

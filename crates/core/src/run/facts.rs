@@ -29,6 +29,10 @@ pub const FACT_NAMES: [&str; 12] = [
     "last_success",
 ];
 
+/// The header that has the fact `job_id`. Every request that a worker sends for a task carries it, and no task can change it: a
+/// server knows by it that the user of the connection is a worker's, who did not write the request.
+pub const JOB_ID_HEADER: &str = "punctual-job-id";
+
 /// Placeholders of one text, at most: each may take the place of a few characters with a hundred.
 pub const PLACEHOLDERS_MAX: usize = 64;
 

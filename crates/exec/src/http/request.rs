@@ -9,7 +9,7 @@ use url::Url;
 use crate::Call;
 
 pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-pub(super) const JOB_ID: HeaderName = HeaderName::from_static("punctual-job-id");
+pub(super) const JOB_ID: HeaderName = HeaderName::from_static(punctual_core::run::JOB_ID_HEADER);
 pub(super) const ATTEMPT: HeaderName = HeaderName::from_static("punctual-attempt");
 pub(super) const TRACING_ID: HeaderName = HeaderName::from_static("punctual-tracing-id");
 

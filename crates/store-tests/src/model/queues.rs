@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use punctual_core::NamespaceId;
-use punctual_store::{AllQueues, QUEUES_MAX, QUEUES_OF_ALL_MAX, QueueChange, QueueRow, Queues, Result};
+use punctual_store::{AllQueues, QueueChange, QueueRow, Queues, QueuesFull, Result};
 
 use super::{ModelStore, State};
 
@@ -35,8 +35,10 @@ impl ModelStore {
                 return Ok(QueueChange::Conflict { revision });
             }
             let own = state.queues.keys().filter(|(of, _)| *of == row.namespace).count();
-            if revision == 0 && (own >= QUEUES_MAX || state.queues.len() >= QUEUES_OF_ALL_MAX) {
-                return Ok(QueueChange::Full);
+            if revision == 0
+                && let Some(full) = QueuesFull::check(row.state, own, state.queues.len())
+            {
+                return Ok(QueueChange::Full(full));
             }
             state.queues.put(key, row);
             state.count_queue_change();

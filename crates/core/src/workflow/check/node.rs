@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{Faults, NAME_CHARS_MAX, NOTE_CHARS_MAX, RETRIES_MAX, is_name};
+use crate::characters::{misleading, named};
 use crate::time::Span;
 use crate::workflow::graph::{FanOut, GraphNode, HandlerKind, NodeKind};
 use crate::workflow::spec::{ForEach, HandlerSpec, InputSpec, NodeSpec, OnNodeFailure, Trigger, WorkflowSpec};
@@ -133,6 +134,9 @@ impl Reader<'_> {
         }
         if gate.note.as_ref().is_some_and(|note| note.chars().count() > NOTE_CHARS_MAX) {
             self.faults.add(format!("{at}/gate/note"), format!("must be at most {NOTE_CHARS_MAX} characters"));
+        }
+        if let Some(character) = gate.note.as_deref().and_then(misleading) {
+            self.faults.add(format!("{at}/gate/note"), format!("must not contain {}", named(character)));
         }
         NodeKind::Gate { timeout: gate.timeout, on_timeout: gate.on_timeout }
     }
