@@ -117,6 +117,20 @@ fn a_task_cannot_call_into_the_workers_own_network() {
     assert!(requests.lock().expect("no panic").is_empty());
 }
 
+/// The kernel says that the worker is the server's own user. The author of the task is somebody else.
+#[test]
+fn a_task_that_calls_the_server_has_no_rights_there() {
+    let home = Home::new();
+    let server = home.server();
+    let _worker = home.strict_worker(&server, "spool", &["--http-allow", "127.0.0.0/8"]);
+    succeeds(&server, &["run", "--ping", &format!("{}/livez", server.url), "--wait", "--wait-timeout", "30s"]);
+    let url = format!("{}/v1/jobs", server.url);
+    let output = punctual(&server, &["run", "--ping", &url, "--wait", "--wait-timeout", "30s"]);
+    assert_eq!(output.status.code(), Some(3));
+    let jobs = succeeds(&server, &["ps", "-o", "json"]);
+    assert!(jobs.contains("401"), "{jobs}");
+}
+
 /// E6 names a message to the subscribers of a Telegram channel.
 #[test]
 fn a_telegram_message_is_sent_by_a_bot_whose_token_nobody_sees() {
