@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_core::attempt::{AttemptRecord, Ending, Failure, Outcome};
+use punctual_core::namespace::NamespaceId;
 use punctual_core::shard::Config;
 use punctual_core::shard::event::{self as shard, Token};
 use punctual_core::shard::write::{ScheduleWrite, Write};
@@ -11,7 +12,7 @@ use punctual_core::task::TaskSpec;
 use punctual_core::{AttemptNo, JobId, JobState, Span, Timestamp};
 use punctual_promises::{
     Acknowledgement, AtEnd, Command, Consequence, EndKind, Execution, Failures, JobHistory, JobRules, Limits, Listing,
-    Moment, NotStarted, Order, RecordedEnd, RecordedStart, Reply, Report, Reports, Request, RunHistory, Submission,
+    Moment, NotStarted, Order, QueuePause, RecordedEnd, RecordedStart, Reply, Report, Reports, Request, RunHistory, Submission,
     Worker,
 };
 use punctual_store::JobRecord;
@@ -19,7 +20,7 @@ use punctual_store::JobRecord;
 use super::job_facts::{JobFact, JobFacts, facts_by_job};
 use super::lost_commits;
 use super::schedules::taken;
-use crate::history::{ExecutionEnd, Fact, History, RequestNo};
+use crate::history::{ExecutionEnd, Fact, History, QueueChange, RequestNo};
 use crate::plan::CLOCK_LAG_MAX_MS;
 
 pub(super) fn run_history(history: &History) -> RunHistory {
@@ -50,6 +51,7 @@ pub(super) fn run_history(history: &History) -> RunHistory {
         listing: count.map_or(Listing::NotRead, Listing::Count),
         faults: None,
         commits_lost_at: lost_at,
+        pauses: pauses(history),
         limits: Limits {
             clock_lag: Span::from_millis(CLOCK_LAG_MAX_MS),
             start_error: Span::ZERO,
@@ -57,6 +59,26 @@ pub(super) fn run_history(history: &History) -> RunHistory {
             reports: Reports::All,
         },
     }
+}
+
+/// A pause that is stored again is in force again only when all have confirmed it.
+fn pauses(history: &History) -> Vec<QueuePause> {
+    let mut pauses: Vec<QueuePause> = Vec::new();
+    for (at, fact) in history.iter() {
+        let Fact::Queue { queue: (namespace, queue), change } = fact else { continue };
+        let queue = queue_name(*namespace, queue);
+        if let Some(open) = pauses.iter_mut().find(|pause| pause.queue == queue && pause.until.is_none()) {
+            open.until = Some(at);
+        }
+        if *change == QueueChange::InForce {
+            pauses.push(QueuePause { queue, from: at, until: None });
+        }
+    }
+    pauses
+}
+
+fn queue_name(namespace: NamespaceId, queue: &str) -> String {
+    format!("queue {queue} of {namespace}")
 }
 
 /// The request for each job, and when it was sent first, whichever try made the job.
@@ -140,6 +162,7 @@ impl<'a> Translation<'a> {
             key: format!("{request:?}"),
             name: job_facts.id.to_string(),
             rules: rules(&job_facts.task.spec),
+            queue: Some(queue_name(job_facts.task.namespace, &job_facts.task.spec.queue)),
             submission,
             orders: Vec::new(),
             executions: Vec::new(),
