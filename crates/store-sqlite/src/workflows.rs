@@ -296,13 +296,17 @@ fn step(db: &Db, row: RunRow, gone: &[TaskId], events: &[RunEvent], now: Timesta
 
 fn write(db: &mut Db, step: &RunStep, shard_count: u16) -> Done<()> {
     let RunStep { row, wake_at, ended_at, kept, jobs, cancels: _, refused: _ } = step;
-    db.conn.prepare_cached(sql!("write_run"))?.execute(params![
+    let state = row.state_bytes();
+    let written = params![
         row.id.to_bytes(),
         row.status.number(),
-        row.state_bytes(),
+        state,
         wake_at.map(Timestamp::as_micros),
         ended_at.map(Timestamp::as_micros)
-    ])?;
+    ];
+    if db.conn.prepare_cached(sql!("write_run_state"))?.execute(written)? == 0 {
+        db.conn.prepare_cached(sql!("write_run"))?.execute(written)?;
+    }
     {
         let mut statement = db.conn.prepare_cached(sql!("keep_run_output"))?;
         for (node, output) in kept {
