@@ -650,6 +650,8 @@ TABLE workflow_run WITH (fillfactor=50)
     state text NOT NULL
     wake_at bigint
     ended_at bigint
+    packed bytea
+    stamp bigint
 CREATE INDEX workflow_run_ended ON public.workflow_run USING btree (ended_at, id) WHERE (ended_at IS NOT NULL)
 CREATE INDEX workflow_run_listed ON public.workflow_run USING btree (namespace, id)
 CREATE INDEX workflow_run_of_workflow ON public.workflow_run USING btree (namespace, workflow, id)

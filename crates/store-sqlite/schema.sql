@@ -718,7 +718,7 @@ CREATE TABLE workflow_run (
     state     TEXT NOT NULL,
     wake_at   INTEGER,
     ended_at  INTEGER
-) STRICT, WITHOUT ROWID;
+, packed BLOB) STRICT, WITHOUT ROWID;
 
 CREATE INDEX workflow_run_listed ON workflow_run (namespace, id);
 

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 pub enum PkiError {
     #[error("cannot read {}", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
+    #[error("cannot use {}: {how}", path.display())]
+    Exposed { path: PathBuf, how: String },
     #[error("{} is larger than {limit} bytes", path.display())]
     TooLarge { path: PathBuf, limit: u64 },
     #[error("there is no certificate in it (PEM, `BEGIN CERTIFICATE`)")]

@@ -22,7 +22,7 @@ pub use credentials::{Credentials, certificates_from_pem, to_pem};
 pub use error::PkiError;
 pub use explain::{Explanation, explain};
 pub use facts::CertificateFacts;
-pub use files::{CertificateFiles, Reload};
+pub use files::{CertificateFiles, Exposure, Reload};
 pub use fingerprint::Fingerprint;
 pub use join_token::JoinToken;
 pub use name::{CertificateKind, CertificateName, ClusterName};

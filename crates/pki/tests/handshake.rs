@@ -243,7 +243,7 @@ fn a_broken_file_is_reported_once_and_the_next_good_one_is_taken() {
         fs::write(path("cert"), to_pem(&leaf.chain[0])).unwrap();
         fs::write(path("key"), key_pem(if key_of_other { &two } else { &one })).unwrap();
     };
-    let mut files = CertificateFiles::new(path("cert"), path("key"));
+    let mut files = CertificateFiles::new(path("cert"), path("key"), |_, _| None);
     assert!(matches!(files.look(now()), Reload::Broken(PkiError::Unreadable { .. })));
     assert!(matches!(files.look(now()), Reload::Unchanged), "said once");
     write(false);

@@ -35,7 +35,20 @@ pub struct RunHistory {
     pub faults: Option<Faults>,
     /// When the database lost its last commits.
     pub commits_lost_at: Option<Timestamp>,
+    /// Empty if the source pauses no queues.
+    pub pauses: Vec<QueuePause>,
     pub limits: Limits,
+}
+
+/// A time during which nothing of a queue may start.
+#[derive(Debug, Clone)]
+pub struct QueuePause {
+    /// By a name that the source chooses.
+    pub queue: String,
+    /// When all who could start something had confirmed the pause. Not included: what starts at that very moment may come first.
+    pub from: Timestamp,
+    /// When somebody resumed the queue. `None` if nobody did.
+    pub until: Option<Timestamp>,
 }
 
 /// How exact a source is.
@@ -114,6 +127,8 @@ pub struct JobHistory {
     /// Its id, or the key of a submission that made none.
     pub name: String,
     pub rules: JobRules,
+    /// As [`QueuePause::queue`]. `None` if the source pauses no queues.
+    pub queue: Option<String>,
     pub submission: Submission,
     pub orders: Vec<Order>,
     /// In the order in which they began.

@@ -18,6 +18,7 @@ mod endings;
 mod history;
 mod lateness;
 mod lost_commits;
+mod pauses;
 mod retries;
 mod schedule_history;
 mod schedules;
@@ -28,8 +29,8 @@ pub mod workflows;
 
 pub use history::{
     Acknowledgement, AtEnd, Command, Consequence, Counter, EndKind, Execution, Failures, Faults, JobHistory, JobRules,
-    Limits, Listing, Moment, NotStarted, Order, RecordedEnd, RecordedStart, Reply, Report, Reports, Request, Reread,
-    RunHistory, StartRecord, Submission, Worker,
+    Limits, Listing, Moment, NotStarted, Order, QueuePause, RecordedEnd, RecordedStart, Reply, Report, Reports,
+    Request, Reread, RunHistory, StartRecord, Submission, Worker,
 };
 pub use schedule_history::{LedgerLine, NeedOfLine, PlannedTime, ScheduleHistory, ScheduledJob, ScheduledRun};
 pub use schedules::check_schedules;
@@ -49,7 +50,7 @@ type OfJob = fn(&JobHistory, &RunHistory) -> Option<String>;
 /// A promise about the whole run. The first part names the job.
 type OfRun = fn(&RunHistory) -> Vec<(Option<String>, String)>;
 
-const OF_JOB: [(&str, OfJob); 22] = [
+const OF_JOB: [(&str, OfJob); 23] = [
     ("no acknowledged job is lost", endings::no_acknowledged_job_is_lost),
     ("an attempt begins at most once", begins::an_attempt_begins_at_most_once),
     ("nothing begins before its start is durable", begins::nothing_begins_before_its_start_is_durable),
@@ -58,6 +59,7 @@ const OF_JOB: [(&str, OfJob); 22] = [
     ("what is taken back never began", begins::what_is_taken_back_never_began),
     ("attempts do not overlap", begins::attempts_do_not_overlap),
     ("attempt numbers grow", begins::attempt_numbers_grow),
+    ("nothing starts while its queue is paused", pauses::nothing_starts_while_its_queue_is_paused),
     ("deleted means never", deletes_and_cancels::deleted_means_never),
     ("cancelled means no more", deletes_and_cancels::cancelled_means_no_more),
     ("a cancel request is kept", deletes_and_cancels::a_cancel_request_is_kept),

@@ -76,6 +76,7 @@ fn good() -> RunHistory {
             quarantine_after: 3,
             failures: Failures::FirstAttempts(1),
         },
+        queue: Some("mail".to_owned()),
         submission: Submission {
             asked_at: moment(0),
             acknowledged: Some(Acknowledgement { at: moment(0), due_at: at(1) }),
@@ -103,6 +104,11 @@ fn good() -> RunHistory {
         listing: Listing::Jobs { ids: vec!["job_1".to_owned()], begun: BTreeSet::new(), counters: Vec::new() },
         faults: Some(Faults::default()),
         commits_lost_at: None,
+        // Another queue stays paused, and its own was resumed before.
+        pauses: vec![
+            QueuePause { queue: "mail".to_owned(), from: at(-9), until: Some(at(0)) },
+            QueuePause { queue: "web".to_owned(), from: at(-9), until: None },
+        ],
         limits: Limits {
             clock_lag: Span::ZERO,
             start_error: Span::ZERO,
@@ -126,7 +132,7 @@ fn later(moment: &mut Moment, secs: i64) {
 
 type Spoil = fn(&mut RunHistory);
 
-const SPOILS: [(&str, Spoil); 24] = [
+const SPOILS: [(&str, Spoil); 25] = [
     ("no acknowledged job is lost", |run| run.jobs[0].at_end = AtEnd::Absent),
     ("an attempt begins at most once", |run| run.jobs[0].executions.push(execution(1, 6))),
     ("nothing begins before its start is durable", |run| run.jobs[0].executions[0].start = StartRecord::Missing),
@@ -135,6 +141,7 @@ const SPOILS: [(&str, Spoil); 24] = [
     ("what is taken back never began", |run| run.jobs[0].ends[0].ending = Ending::NotStarted),
     ("attempts do not overlap", |run| run.jobs[0].executions[0].end = None),
     ("attempt numbers grow", |run| run.jobs[0].starts[1].attempt = AttemptNo(3)),
+    ("nothing starts while its queue is paused", |run| run.pauses[0].until = None),
     ("deleted means never", |run| {
         run.jobs[0].orders.push(ordered(Command::Delete, Reply::Done(JobState::Deleted)));
     }),

@@ -20,6 +20,7 @@ use crate::clock;
 use crate::config::{ServerSettings, TlsMode};
 use crate::exit::failed;
 use crate::folders::make_private;
+use crate::secret_files::exposure;
 
 /// In the data folder: the certificates to give to commands and workers on other machines.
 pub(crate) const AUTHORITY_FILE: &str = "ca.pem";
@@ -73,7 +74,7 @@ impl ServerSide {
             (TlsMode::Files | TlsMode::Cluster, ..) => None,
         };
         let now = clock::now();
-        let mut files = files.map(|(certificate, key)| CertificateFiles::new(certificate, key));
+        let mut files = files.map(|(certificate, key)| CertificateFiles::new(certificate, key, exposure));
         let from_files = files.as_mut().map(|files| first(files, now)).transpose()?;
         let authorities = KnownAuthorities::load_or_make(&**store, keys, entropy, now).await;
         let authorities = authorities.context("cannot start TLS")?;

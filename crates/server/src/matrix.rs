@@ -4,7 +4,6 @@
 mod calls;
 mod tenants;
 #[path = "../../app/tests/world/mod.rs"]
-#[expect(dead_code, reason = "other tests use more of it")]
 pub(crate) mod world;
 
 use std::collections::BTreeMap;

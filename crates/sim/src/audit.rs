@@ -7,6 +7,7 @@ use punctual_core::shard::write::{JobWrite, Write};
 use punctual_core::task::Task;
 use punctual_core::{JobId, JobKey, ShardId, Span, WorkerId};
 
+use crate::conductor::Flows;
 use crate::history::Fact;
 use crate::simulation::{Health, Simulation};
 use crate::worker::Worker;
@@ -49,6 +50,13 @@ impl Simulation {
         for job in self.store.hot() {
             let (id, task) = (job.key.id, self.store.task(job.task));
             if job.key.due_at >= self.now || running.contains(&id) || task.waits_for.is_some() {
+                continue;
+            }
+            if Flows::is_flow(task) {
+                // The server that owns its shard runs it.
+                if self.could_conduct(id) {
+                    waits.insert(job.key);
+                }
                 continue;
             }
             if self.could_start(id, task) {
@@ -99,6 +107,13 @@ impl Simulation {
             _ => None,
         });
         starts.flatten().collect()
+    }
+
+    fn could_conduct(&self, id: JobId) -> bool {
+        let mut up = self.servers.iter().filter(|server| server.health == Health::Up);
+        up.any(|server| {
+            server.conductor.is_connected() && server.owner.owned_shards().iter().any(|(shard, _)| *shard == id.shard())
+        })
     }
 
     /// The job's shard has an owner, and that owner has an idle worker which serves the

@@ -112,6 +112,7 @@ impl Simulation {
                 self.clients.requests += 1;
                 let no = RequestNo(self.clients.requests);
                 let task = Arc::clone(self.rng.pick(&self.plan.tasks));
+                let task = self.flows.instead(15, None).unwrap_or(task);
                 self.submit(no, task, jobs);
             }
             ClientStep::SubmitAgain { no, task, jobs } => {

@@ -116,12 +116,18 @@ pub enum Window {
     /// A node of a run has several jobs.
     RunListFannedOut,
     RunRequestRefused,
+    /// An attempt of a job started a run.
+    RunOfJob,
+    /// Another server had started it before.
+    RunOfJobStartedBefore,
+    /// Its end was told to its job once more.
+    RunOfJobReportedAgain,
     /// All who own shards confirmed that a queue is paused.
     PauseInForce,
 }
 
 impl Window {
-    pub const ALL: [Self; 81] = [
+    pub const ALL: [Self; 84] = [
         Self::CrashBetweenApplyAndAnswer,
         Self::DeadServersBatchApplied,
         Self::DeadServersBatchDropped,
@@ -202,6 +208,9 @@ impl Window {
         Self::RunNodeAgain,
         Self::RunListFannedOut,
         Self::RunRequestRefused,
+        Self::RunOfJob,
+        Self::RunOfJobStartedBefore,
+        Self::RunOfJobReportedAgain,
         Self::PauseInForce,
     ];
 }

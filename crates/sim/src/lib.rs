@@ -14,6 +14,7 @@ mod audit;
 mod calendars;
 pub mod check;
 mod client;
+mod conductor;
 pub mod coverage;
 mod execution;
 mod few_links;

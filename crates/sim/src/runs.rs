@@ -9,6 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use punctual_core::attempt::Outcome;
 use punctual_core::job::Input;
+use punctual_core::namespace::NamespaceId;
 use punctual_core::schedule::By;
 use punctual_core::shard::event::{Command, Loaded};
 use punctual_core::shard::write::{JobWrite, SharedBatch, Write};
@@ -136,21 +137,25 @@ impl Simulation {
         let spec: WorkflowSpec = serde_json::from_str(&definition).expect("definitions are drawn well");
         let graph = Graph::of(&spec).expect("definitions are drawn well");
         let tasks = self.draw_tasks();
-        let task_of = |rng: &mut Rng, is_gate: bool| {
-            let task = rng.pick(&tasks);
+        let namespace = tasks[0].namespace;
+        let (rng, flows) = (&mut self.run_rng, &mut self.flows);
+        let task_of = |is_gate: bool| {
+            let drawn = rng.pick(&tasks);
+            let task = flows.instead(20, Some(namespace)).unwrap_or_else(|| Arc::clone(drawn));
             (!is_gate).then_some((task.id, task.spec.priority))
         };
+        let tasks_of_nodes = graph.nodes.iter().map(|node| node.is_gate()).map(task_of).collect();
         let shard = ShardId(self.run_rng.below(usize::from(self.plan.shards)) as u16);
         let id = RunId::new(self.now, shard, self.run_rng.next());
         let at = self.server_now(by.place);
         let row = RunRow {
             id,
-            namespace: tasks[0].namespace,
+            namespace,
             workflow: id.to_string(),
             version: 1,
             made: By { at, who: "client".to_owned() },
             input: draw_input(&mut self.run_rng),
-            tasks: graph.nodes.iter().map(|node| task_of(&mut self.run_rng, node.is_gate())).collect(),
+            tasks: tasks_of_nodes,
             state: RunState::new(graph.nodes.len(), at + graph.timeout),
             status: RunStatus::Running,
         };
@@ -160,9 +165,13 @@ impl Simulation {
 
     /// Tasks of one namespace, most of whose jobs can succeed.
     fn draw_tasks(&mut self) -> Vec<Arc<Task>> {
-        let first = Arc::clone(self.run_rng.pick(&self.plan.tasks));
+        let namespace = self.run_rng.pick(&self.plan.tasks).namespace;
+        self.tasks_in(namespace)
+    }
+
+    pub(crate) fn tasks_in(&mut self, namespace: NamespaceId) -> Vec<Arc<Task>> {
         let mut tasks: Vec<Arc<Task>> =
-            self.plan.tasks.iter().filter(|task| task.namespace == first.namespace).map(Arc::clone).collect();
+            self.plan.tasks.iter().filter(|task| task.namespace == namespace).map(Arc::clone).collect();
         let is_sound = |task: &Arc<Task>| matches!(self.plan.behavior_of(task.id), TaskBehavior::Mixed);
         if tasks.iter().any(is_sound) && self.run_rng.percent(80) {
             tasks.retain(is_sound);
@@ -198,8 +207,12 @@ impl Simulation {
                 7 => self.ask_run(run, RunEvent::Resume { skip: vec![] }),
                 _ => {}
             },
+            // One whose job is still to hear of its end is left alone.
             RunStatus::Failed | RunStatus::Cancelled
-                if !is_late && self.runs.resumes_left(run) > 0 && self.run_rng.percent(25) =>
+                if !is_late
+                    && !row.state.awaits_report()
+                    && self.runs.resumes_left(run) > 0
+                    && self.run_rng.percent(25) =>
             {
                 let skip = if self.run_rng.percent(20) { vec![self.run_rng.below(nodes) as u16] } else { Vec::new() };
                 if let Some(left) = self.runs.started.get_mut(&run) {
@@ -236,17 +249,26 @@ impl Simulation {
     pub(crate) fn store_due_runs(&mut self, node: Node, owned: &BTreeSet<ShardId>, at: Timestamp) {
         let due = self.store.due_runs(at, DUE_RUNS_MAX);
         for run in due.into_iter().filter(|run| owned.contains(&run.shard())) {
+            if self.store.run(run).is_some_and(|row| row.state.awaits_report()) {
+                self.tell_of_ended_run(node, run);
+                continue;
+            }
             let delay = self.store_delay();
             self.after(delay, Action::Store(node, StoreCall::ChangeRun { run, event: RunEvent::Tick, at }));
         }
     }
 
     pub(crate) fn store_start_run(&mut self, by: Node, row: RunRow, definition: Arc<str>) {
-        let (run, input, at) = (row.id, row.input.clone(), row.made.at);
+        let (run, input, at, job) = (row.id, row.input.clone(), row.made.at, row.state.job);
+        if job.is_some() && self.store.run(run).is_some() {
+            // Another server was quicker, or this one in another life.
+            return self.hit(Window::RunOfJobStartedBefore);
+        }
         match self.store.start_run(row, &definition) {
             Ok(change) => {
                 self.runs.started.insert(run, RESUMES_MAX);
                 self.note(Fact::RunStarted { run, definition, input, at });
+                job.into_iter().for_each(|job| self.run_of_job_started(job));
                 self.run_changed(by, run, change);
             }
             Err(text) => self.note(Fact::Broken { text }),
@@ -295,6 +317,7 @@ impl Simulation {
             }
             let (job, node) = (released.job, released.node);
             let request = self.clients.add(job);
+            self.flows.keep_input(job, released.input.as_ref());
             let task = Arc::clone(self.store.task(released.task));
             self.note(Fact::Submit { request, jobs: vec![job], task: Arc::clone(&task) });
             self.note(Fact::SubmitOk { request, jobs: vec![job] });

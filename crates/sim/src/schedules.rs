@@ -90,6 +90,7 @@ impl Simulation {
         match step {
             ScheduleStep::Create => {
                 let task = Arc::clone(self.rng.pick(&self.plan.tasks));
+                let task = self.flows.instead(30, None).unwrap_or(task);
                 // Now and then two of the same name, of which one may be stored.
                 let name = format!("schedule-{}", self.rng.below(12));
                 let edit = self.draw_edit(&task);

@@ -25,6 +25,7 @@ use punctual_core::{
 };
 use punctual_store::Owned;
 
+use crate::conductor::Conductor;
 use crate::coverage::Window;
 use crate::few_links::WORKERS_EVERY;
 use crate::history::Fact;
@@ -71,6 +72,7 @@ pub(crate) struct Server {
     pub(crate) calendar_changes_seen: u64,
     /// How often the owner is still to be told.
     pub(crate) calendar_tellings: u8,
+    pub(crate) conductor: Conductor,
 }
 
 /// One of the connections that batches go through.
@@ -125,6 +127,8 @@ pub(crate) enum ServerStep {
     },
     /// Looks at runs of workflows whose time has come.
     AdvanceRuns,
+    /// A run has ended whose job is to hear of it.
+    RunOfJobEnded(RunId),
     ChangeRun {
         run: RunId,
         event: RunEvent,
@@ -205,6 +209,7 @@ impl Server {
             queues_version: None,
             calendar_changes_seen: 0,
             calendar_tellings: 0,
+            conductor: Conductor::default(),
         }
     }
 
@@ -213,7 +218,7 @@ impl Server {
     }
 
     /// The most that a worker ever granted: what was started may be sent after it took some back.
-    fn granted(&mut self, worker: WorkerId, credit: u32) {
+    pub(crate) fn granted(&mut self, worker: WorkerId, credit: u32) {
         let most = self.credits.entry(worker).or_default();
         *most = credit.max(*most);
     }
@@ -288,8 +293,12 @@ impl Simulation {
             }
             ServerStep::AdvanceRuns => {
                 self.advance_runs(place);
-                return;
+                if self.flows.is_empty() {
+                    return;
+                }
+                self.conduct(place);
             }
+            ServerStep::RunOfJobEnded(run) => self.run_of_job_ended(place, run),
             ServerStep::ChangeRun { run, event } => {
                 self.change_run(place, run, event);
                 return;

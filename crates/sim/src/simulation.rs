@@ -6,12 +6,15 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::fmt::Write as _;
+use std::sync::Arc;
 
+use punctual_core::task::Task;
 use punctual_core::{JobId, JobKey, Span, TaskId, Timestamp};
 
 use crate::agents::Agents;
 use crate::audit::AUDIT_EVERY;
 use crate::client::{ClientStep, Clients};
+use crate::conductor::Flows;
 use crate::coverage::{Coverage, Window};
 use crate::history::{Fact, History};
 use crate::nemesis::Fault;
@@ -45,6 +48,7 @@ pub(crate) struct Simulation {
     pub(crate) agents: Agents,
     pub(crate) schedules: Schedules,
     pub(crate) runs: Runs,
+    pub(crate) flows: Flows,
     pub(crate) queues: Queues,
     /// Whether queues are paused and resumed in this run.
     pub(crate) are_queues_changed: bool,
@@ -133,7 +137,10 @@ impl Simulation {
         let mut run_rng = Rng::new(seed ^ RUN_SEED);
         let mut plan = Plan::draw(&mut rng, &mut few_rng, options);
         plan.runs = draw_runs(seed, &mut run_rng);
-        let store = SimStore::new(plan.shards, &plan.tasks, START, options.bug);
+        let has_flows = plan.runs > 0 && options.database == Database::KeepsCommits;
+        let flows = Flows::draw(seed, has_flows, &plan.tasks);
+        let tasks: Vec<Arc<Task>> = plan.tasks.iter().chain(flows.tasks()).map(Arc::clone).collect();
+        let store = SimStore::new(plan.shards, &tasks, START, options.bug);
         let mut simulation = Self {
             now: START,
             rng,
@@ -148,6 +155,7 @@ impl Simulation {
             agents: Agents::default(),
             schedules: Schedules::default(),
             runs: Runs::default(),
+            flows,
             queues: Queues::new(seed),
             are_queues_changed: false,
             history: History::default(),
@@ -175,6 +183,7 @@ impl Simulation {
         simulation.plan_schedules();
         simulation.plan_calendar();
         simulation.plan_runs();
+        simulation.plan_flows();
         simulation.plan_queues();
         simulation.plan_faults();
         if options.database == Database::GoesBack {

@@ -66,6 +66,7 @@ planted!(
     not_asking_other_servers_for_workers_is_found Planted::Core(Bug::WorkersNotRequested);
     starting_what_is_paused_is_found Planted::Core(Bug::PauseIgnored);
     forgetting_a_pause_at_takeover_is_found Planted::Core(Bug::PauseForgotten);
+    not_starting_the_run_of_a_job_again_is_found Planted::Core(Bug::RunNotStartedAgain);
     a_store_without_a_fence_is_found Planted::NoFence;
     acknowledging_a_submission_before_it_is_stored_is_found Planted::SubmitAckedFirst;
     assigning_again_on_reconnect_is_found Planted::AssignedAgain;

@@ -3,4 +3,5 @@
 -- Index: the primary key.
 -- Concurrency: holds the row until the transaction ends, so that steps of one run follow each other. A batch locks its runs in
 -- order of id.
-SELECT id, namespace, workflow, version, made_at, made_by, input, tasks, status, state FROM workflow_run WHERE id = $1 FOR UPDATE
+SELECT id, namespace, workflow, version, made_at, made_by, input, tasks, status,
+    coalesce(packed, convert_to(state, 'UTF8')) AS state FROM workflow_run WHERE id = $1 FOR UPDATE

@@ -1,5 +1,5 @@
 //! What a store remembers of the database so as not to ask for it again: the numbers of nodes and of tasks, definitions of
-//! workflows, and the partitions. All of it is dropped when the database turns out to be another instance, or an older state of itself: a
+//! workflows, their runs, and the partitions. All of it is dropped when the database turns out to be another instance, or an older state of itself: a
 //! number may not be there any more, or may be that of something else.
 
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use punctual_store::Graphs;
 use crate::nodes::Nodes;
 use crate::partitions::{Partitions, Table};
 use crate::tasks::KnownTasks;
+use crate::workflows::KnownRuns;
 
 #[derive(Clone)]
 pub(crate) struct Memory {
@@ -17,6 +18,7 @@ pub(crate) struct Memory {
     pub(crate) tasks: Arc<KnownTasks>,
     /// Definitions that runs are stepped by.
     pub(crate) graphs: Arc<Graphs>,
+    pub(crate) runs: Arc<KnownRuns>,
     pub(crate) partitions: Arc<Partitions>,
     pub(crate) occurrence_partitions: Arc<Partitions>,
 }
@@ -27,6 +29,7 @@ impl Memory {
             nodes: Arc::default(),
             tasks: Arc::default(),
             graphs: Arc::default(),
+            runs: Arc::default(),
             partitions: Arc::new(Partitions::new(Table::History, history_step)),
             occurrence_partitions: Arc::new(Partitions::new(Table::Occurrence, history_step)),
         }
@@ -36,6 +39,7 @@ impl Memory {
         self.nodes.clear();
         self.tasks.clear();
         self.graphs.forget();
+        self.runs.forget_all();
         self.forget_partitions();
     }
 

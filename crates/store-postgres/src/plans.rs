@@ -262,6 +262,8 @@ async fn check_all(conn: &Conn, maintenance: &Conn, when: &str) {
         ("lock_run", "workflow_run_pkey on workflow_run"),
         ("lock_runs", "workflow_run_pkey on workflow_run"),
         ("write_runs", "workflow_run_pkey on workflow_run"),
+        ("runs", "workflow_run_pkey on workflow_run"),
+        ("write_runs_foreseen", "workflow_run_pkey on workflow_run"),
         ("list_runs", "Backward using workflow_run_listed on workflow_run"),
         ("list_runs_of_workflow", "Backward using workflow_run_of_workflow on workflow_run"),
         ("due_runs", "workflow_run_wake on workflow_run"),

@@ -2,4 +2,5 @@
 -- Guarantees: each once.
 -- Index: workflow_run_listed, backwards.
 -- Concurrency: a snapshot.
-SELECT id, namespace, workflow, version, made_at, made_by, input, tasks, status, state FROM workflow_run WHERE namespace = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3
+SELECT id, namespace, workflow, version, made_at, made_by, input, tasks, status,
+    coalesce(packed, CAST(state AS BLOB)) AS state FROM workflow_run WHERE namespace = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3

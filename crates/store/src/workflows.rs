@@ -9,7 +9,8 @@ use punctual_core::schedule::By;
 use punctual_core::shard::write::{Batch, JobWrite, Void};
 use punctual_core::task::Priority;
 use punctual_core::workflow::{
-    Graph, Known, Missing, NodeRef, Refusal, RunEvent, RunHead, RunState, RunStatus, Step, WorkflowSpec, step,
+    Graph, GraphNode, Known, Missing, NodeRef, Refusal, RunEvent, RunHead, RunState, RunStatus, Step, WorkflowSpec,
+    step,
 };
 use punctual_core::{JobId, NamespaceId, RunId, Span, TaskId, Timestamp};
 use serde_json::Value;
@@ -62,6 +63,27 @@ pub struct RunRow {
 }
 
 impl RunRow {
+    /// Its state in a column; [`RunState::from_bytes`] reads it back.
+    pub fn state_bytes(&self) -> Vec<u8> {
+        self.state.to_bytes(self.id)
+    }
+
+    /// The same run in another state.
+    fn in_state(&self, state: RunState, status: RunStatus) -> Self {
+        let Self { id, namespace, workflow, version, made, input, tasks, state: _, status: _ } = self;
+        Self {
+            id: *id,
+            namespace: *namespace,
+            workflow: workflow.clone(),
+            version: *version,
+            made: made.clone(),
+            input: input.clone(),
+            tasks: tasks.clone(),
+            state,
+            status,
+        }
+    }
+
     /// Until when its tasks are needed.
     pub fn tasks_used_until(&self) -> Timestamp {
         self.state.deadline + TASKS_KEPT
@@ -236,6 +258,11 @@ impl OpenRun {
         self.row.id
     }
 
+    /// Whether a node runs one job for each element of a list.
+    pub fn fans_out(&self, node: u16) -> bool {
+        self.graph.nodes.get(usize::from(node)).is_some_and(GraphNode::fans_out)
+    }
+
     /// Nodes of tasks that are not in the store any more fail when their turn comes.
     pub fn without_tasks(mut self, gone: &[TaskId]) -> Self {
         gone.iter().for_each(|task| self.known.task_is_gone(*task));
@@ -263,7 +290,7 @@ impl OpenRun {
         };
         let jobs = releases.into_iter().map(job).collect();
         let ended_at = state.ended_at;
-        let row = RunRow { state, status, ..row.clone() };
+        let row = row.in_state(state, status);
         Ok(RunStep { row, wake_at, ended_at, kept, jobs, cancels, refused })
     }
 }

@@ -110,7 +110,11 @@ impl App {
             Some(JobRecord::Hot { job, attempts, .. }) => (None, None, &attempts[..], job.tracing_id.clone()),
             None => (None, None, &[][..], None),
         };
-        let reason = why(event, waiting).or(reason);
+        let task = event.task.and_then(|id| facts.tasks.get(&id));
+        // One that has started by now is in history, or runs although the queue was paused meanwhile.
+        let is_waiting = event.is_waiting && matches!(job, Some(JobRecord::Hot { .. }));
+        let paused = task.filter(|_| is_waiting).and_then(|task| self.queue_paused(task));
+        let reason = why(event, waiting, paused).or(reason);
         let reason = reason.or_else(|| attempts.last().filter(|_| tells_of_end(event.kind))?.reason.clone());
         let earlier = attempts.len().saturating_sub(ATTEMPTS_SHOWN);
         MessageEvent {
@@ -179,8 +183,8 @@ impl Facts {
     }
 }
 
-/// What no job says of itself.
-fn why(event: &Event, waiting: &Waiting) -> Option<String> {
+/// What no job says of itself. `paused` says that its queue is paused, if it is.
+fn why(event: &Event, waiting: &Waiting, paused: Option<String>) -> Option<String> {
     let words = match event.kind {
         EventKind::Missed => "Nobody was there in time.",
         EventKind::Overdue if waiting.is_more_overdue => {
@@ -190,7 +194,12 @@ fn why(event: &Event, waiting: &Waiting) -> Option<String> {
             ));
         }
         EventKind::Overdue => "Nobody has decided about this time yet.",
-        EventKind::Late if event.is_waiting => "It has not started yet.",
+        EventKind::Late if event.is_waiting => {
+            return Some(paused.map_or_else(
+                || "It has not started yet.".to_owned(),
+                |paused| format!("It has not started yet: {paused}."),
+            ));
+        }
         EventKind::Late => "It has started by now.",
         EventKind::Quarantined | EventKind::Lost | EventKind::Failed | EventKind::Recovered => return None,
     };

@@ -1,7 +1,7 @@
 //! What the watcher tells of, and what it leaves to owners.
 
 use bytes::Bytes;
-use punctual_api::{ListQuery, OverdueQuery};
+use punctual_api::{ListQuery, NoteRequest, OverdueQuery};
 use punctual_app::{Reports, Round};
 use punctual_core::notice::{Notice, NoticeKind};
 use punctual_core::schedule::{Plan, ScheduleRow, ScheduleSpec, Source, SourceKind, seed_of};
@@ -69,6 +69,21 @@ async fn a_run_that_waits_is_told_by_the_longer_limit_of_its_schedule() {
     owner.done(vec![tell(&started(&job, 300, 290))]).await;
     go_on(&world, &mut reports, 200).await;
     assert_eq!(events(&world).await, 1, "it was told as it waited");
+}
+
+#[tokio::test]
+async fn a_late_job_of_a_paused_queue_is_told_with_the_pause() {
+    let world = world_with(&[("late", late_rule())]).await;
+    let _owner = owner_of(&world.store, &[new_job(1, 10, 0)]).await;
+    let note = NoteRequest { note: Some("the provider is down".to_owned()) };
+    world.app.pause_queue(&by(&world.app), "default", note).await.unwrap();
+    let mut reports = Reports::default();
+    go_on(&world, &mut reports, 90).await;
+    assert_eq!(summaries(&world).await, ["report is late"]);
+    let (_, _, task, input) = sent(&world).await.pop().unwrap();
+    let text = text(&task, &input);
+    assert!(text.contains("It has not started yet: queue default is paused since"), "{text}");
+    assert!(text.contains("the provider is down."), "{text}");
 }
 
 #[tokio::test]

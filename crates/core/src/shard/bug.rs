@@ -74,10 +74,12 @@ pub enum Bug {
     PauseIgnored,
     /// Whoever takes a shard over forgets which queues are paused.
     PauseForgotten,
+    /// Whoever takes a shard over does not ask for the runs that jobs are of.
+    RunNotStartedAgain,
 }
 
 impl Bug {
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::ExecuteBeforeDurable,
         Self::DeleteIgnoresRunning,
         Self::AnswerBeforeDurable,
@@ -108,6 +110,7 @@ impl Bug {
         Self::WorkersNotRequested,
         Self::PauseIgnored,
         Self::PauseForgotten,
+        Self::RunNotStartedAgain,
     ];
 }
 

@@ -98,6 +98,9 @@ impl Owner {
     /// Has the run of a job be started that a former owner began with, or this one on an earlier connection. It is started
     /// once, however often that is asked for.
     pub(super) fn start_run_again(&mut self, job: JobId) {
+        if planted!(self.config, RunNotStartedAgain) {
+            return;
+        }
         let Some(run) = self.running_attempt(job) else { return };
         let Some(shard) = self.shard(job.shard()) else { return };
         let Some(live) = shard.jobs.get(&job) else { return };

@@ -14,6 +14,7 @@ mod evaluate;
 mod fan_out;
 mod graph;
 mod node_ref;
+mod packed;
 mod path;
 mod planted;
 mod release;

@@ -173,7 +173,7 @@ impl Work<'_> {
 }
 
 /// The same bits whenever the same step is worked out.
-fn random_of(node: NodeRef) -> u64 {
+pub(super) fn random_of(node: NodeRef) -> u64 {
     let run = node.run.as_u128();
     let seed = SplitMix64::new((run >> 64) as u64 ^ (run as u64).rotate_left(32)).bits();
     let place = u64::from(node.node) << 48 | u64::from(node.round) << 32 | u64::from(node.item);

@@ -158,8 +158,7 @@ impl NodeStatus {
     }
 }
 
-/// Written and read with each end of a job, so what each node has is short: times are microseconds, and names are letters. The
-/// long names are those of earlier versions.
+/// As JSON, which earlier versions kept, times are microseconds and names are letters; before that, names were long.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NodeState {
     #[serde(rename = "s", alias = "status")]
@@ -254,6 +253,8 @@ pub enum ItemStatus {
 }
 
 impl ItemStatus {
+    pub(super) const ALL: [Self; 4] = [Self::Waiting, Self::Active, Self::Succeeded, Self::Failed];
+
     pub(super) const fn letter(self) -> u8 {
         match self {
             Self::Waiting => b'w',

@@ -1,5 +1,7 @@
 //! Every operation by somebody of one namespace, about what there is in another.
 
+use punctual_engine::SCHEDULER;
+
 use super::*;
 
 /// The ids of what somebody has in a namespace, where all that has a name has the same.
@@ -7,9 +9,12 @@ struct Tenancy {
     job: String,
     artifact: String,
     run: String,
+    backfill: String,
 }
 
 const NAME: &str = "the-same-name";
+/// Those of the store that the app of these tests is on.
+const SHARDS: usize = 4;
 
 /// Fills a namespace as its administrator, and answers what there is.
 async fn fill(router: &Router, admin: &Sender, mark: &str) -> Tenancy {
@@ -35,8 +40,12 @@ async fn fill(router: &Router, admin: &Sender, mark: &str) -> Tenancy {
     let wait = json!({ "name": "wait", "gate": { "event": "go" } });
     answer("PUT", &format!("/v1/workflows/{NAME}"), json!({ "nodes": [ask, wait] })).await;
     let run = answer("POST", &format!("/v1/workflows/{NAME}/runs"), json!({ "input": mark })).await;
+    let schedule = json!({ "task": NAME, "input": mark, "cron": "0 2 * * *" });
+    answer("PUT", &format!("/v1/schedules/{NAME}"), schedule).await;
+    let backfill = json!({ "from": "2026-11-17", "to": "2026-11-19", "include": "all" });
+    let backfill = answer("POST", &format!("/v1/schedules/{NAME}/backfills"), backfill).await;
     let id = |body: &Value| body["id"].as_str().expect("an id").to_owned();
-    Tenancy { job: id(&job), artifact: id(&artifact), run: id(&run) }
+    Tenancy { job: id(&job), artifact: id(&artifact), run: id(&run), backfill: id(&backfill) }
 }
 
 /// What is asked for, such that nothing but the namespace is in its way.
@@ -45,6 +54,7 @@ fn body(operation: &str) -> Value {
         "skip_node" => json!({ "node": "ask" }),
         "decide_gate" => json!({ "node": "ask", "decision": "approve" }),
         "send_run_event" => json!({ "event": "go", "payload": "x" }),
+        "create_backfill" => json!({ "from": "2026-11-17", "to": "2026-11-19", "include": "all" }),
         _ => json!({}),
     }
 }
@@ -53,7 +63,8 @@ fn body(operation: &str) -> Value {
 async fn shown(router: &Router, sender: &Sender) -> Vec<String> {
     let mut bodies = Vec::new();
     let lists = ["tasks", "jobs", "queues", "calendars", "artifacts", "notifications", "secrets", "workflows", "runs"];
-    for path in lists.map(|list| format!("/v1/{list}")) {
+    let of_schedules = ["schedules", "backfills", &format!("schedules/{NAME}/occurrences")];
+    for path in lists.into_iter().chain(of_schedules).map(|list| format!("/v1/{list}")) {
         let response = send(router, request(sender, "GET", &path, None)).await;
         assert_eq!(response.status(), 200, "{path}");
         let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.expect("a body");
@@ -64,7 +75,13 @@ async fn shown(router: &Router, sender: &Sender) -> Vec<String> {
 
 #[tokio::test]
 async fn nobody_finds_or_changes_anything_of_another_namespace() {
-    let world = World::new().await;
+    // Schedules are decided by the owner of their shard.
+    let world = World::with_engine(|config| config.member.roles.push(SCHEDULER.to_owned())).await;
+    while world.engine.owned().len() < SHARDS {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // There are past times to run.
+    world.pass(5 * 86_400);
     let router = router(&world);
     let (a, b) = (namespace_of(&world, TENANT).await, namespace_of(&world, "team-b").await);
     let in_a = Sender::Somebody(Principal::made_up_in(a, "key:team-a/test", Rights::all()));
@@ -83,6 +100,7 @@ async fn nobody_finds_or_changes_anything_of_another_namespace() {
         let path = operation.path.replace("/v1/jobs/{id}", &format!("/v1/jobs/{}", theirs.job));
         let path = path.replace("/v1/artifacts/{id}", &format!("/v1/artifacts/{}", theirs.artifact));
         let path = path.replace("/v1/runs/{id}", &format!("/v1/runs/{}", theirs.run));
+        let path = path.replace("/v1/backfills/{id}", &format!("/v1/backfills/{}", theirs.backfill));
         let path = path.replace("/v1/namespaces/{name}", "/v1/namespaces/team-b").replace("{name}", NAME);
         let names_something = path != operation.path;
         // Definitions are made with these, in the namespace of whoever asks.
@@ -95,7 +113,9 @@ async fn nobody_finds_or_changes_anything_of_another_namespace() {
         if names_something && !makes {
             assert!(!status.is_success(), "{id} {path}: {status}");
         }
-        if path.contains(&theirs.run) || path.contains(&theirs.job) || path.ends_with(&format!("/{NAME}/runs")) {
+        let is_of_schedule = path.contains(&format!("/v1/schedules/{NAME}")) && !makes;
+        let is_by_id = [&theirs.run, &theirs.job, &theirs.backfill].into_iter().any(|id| path.contains(id.as_str()));
+        if is_by_id || is_of_schedule || path.ends_with(&format!("/{NAME}/runs")) {
             assert_eq!(status, StatusCode::NOT_FOUND, "{id} {path}: as if it were not there");
         }
         if status.is_success() && response.headers().get(header::CONTENT_TYPE).is_some_and(is_stream) {
@@ -105,7 +125,7 @@ async fn nobody_finds_or_changes_anything_of_another_namespace() {
         let body = String::from_utf8_lossy(&body);
         assert!(!body.contains("mark-of-b"), "{id}: {body}");
         let is_echo = |text: &String| names_something && body.matches(text.as_str()).count() <= 2;
-        for text in [&theirs.job, &theirs.artifact, &theirs.run] {
+        for text in [&theirs.job, &theirs.artifact, &theirs.run, &theirs.backfill] {
             assert!(!body.contains(text.as_str()) || is_echo(text) && !status.is_success(), "{id}: {body}");
         }
     }

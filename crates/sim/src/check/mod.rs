@@ -11,7 +11,6 @@ mod history_builder;
 mod job_facts;
 mod lost_commits;
 mod notices;
-mod queues;
 mod reasons;
 mod records;
 mod schedules;
@@ -46,12 +45,11 @@ const OF_EVERY_RUN: [(&str, OfRun); 2] =
     [("nothing is broken", whole::nothing_is_broken), ("old epochs write nothing", whole::old_epochs_write_nothing)];
 
 /// Holds if the database keeps what it committed.
-const OF_RUN: [(&str, OfRun); 16] = [
+const OF_RUN: [(&str, OfRun); 15] = [
     ("what is due starts, and what runs has a worker", whole::nothing_is_neglected),
     ("no worker gets more than it granted", whole::no_worker_gets_more_than_it_granted),
     ("nothing begins before its file is there", whole::nothing_begins_before_its_file_is_there),
     ("a job runs only where its namespace is served", whole::a_job_runs_only_where_its_namespace_is_served),
-    ("nothing starts while its queue is paused", queues::nothing_starts_while_its_queue_is_paused),
     ("no schedule runs too often", schedules::runs_are_counted),
     ("what is late is given up", schedules::what_is_late_is_given_up),
     ("what is paused, skipped or deleted does not fire", reasons::what_is_held_does_not_fire),

@@ -4,22 +4,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_core::attempt::{AttemptRecord, Ending, Failure, Outcome};
+use punctual_core::namespace::NamespaceId;
 use punctual_core::shard::Config;
 use punctual_core::shard::event::{self as shard, Token};
 use punctual_core::shard::write::{ScheduleWrite, Write};
 use punctual_core::task::TaskSpec;
-use punctual_core::{AttemptNo, JobId, JobState, Span, Timestamp};
+use punctual_core::workflow::RunEvent;
+use punctual_core::{AttemptNo, JobId, JobState, RunId, Span, Timestamp};
 use punctual_promises::{
     Acknowledgement, AtEnd, Command, Consequence, EndKind, Execution, Failures, JobHistory, JobRules, Limits, Listing,
-    Moment, NotStarted, Order, RecordedEnd, RecordedStart, Reply, Report, Reports, Request, RunHistory, Submission,
-    Worker,
+    Moment, NotStarted, Order, QueuePause, RecordedEnd, RecordedStart, Reply, Report, Reports, Request, RunHistory,
+    Submission, Worker,
 };
 use punctual_store::JobRecord;
 
 use super::job_facts::{JobFact, JobFacts, facts_by_job};
 use super::lost_commits;
 use super::schedules::taken;
-use crate::history::{ExecutionEnd, Fact, History, RequestNo};
+use crate::conductor::Flows;
+use crate::history::{ExecutionEnd, Fact, History, QueueChange, RequestNo};
 use crate::plan::CLOCK_LAG_MAX_MS;
 
 pub(super) fn run_history(history: &History) -> RunHistory {
@@ -28,17 +31,32 @@ pub(super) fn run_history(history: &History) -> RunHistory {
         lost_commits::find(history).map(|(_, open)| open.iter().copied().collect()).unwrap_or_default();
     let asked = asked_at(history);
     let scheduled: BTreeSet<JobId> = made_by_schedules(history).collect();
+    let cancelled_runs = cancelled_runs(history);
     let facts_by_job = facts_by_job(history);
     let jobs = facts_by_job.values().map(|job_facts| {
         let open_at_loss = open.get(&job_facts.id).copied().zip(lost_at);
         let (request, asked_at) = asked[&job_facts.id];
+        let cancelled_runs = &cancelled_runs;
         let submission = Submission {
             asked_at: Moment::on_one_clock(asked_at),
             acknowledged: job_facts.acknowledged_at.map(|at| acknowledgement(job_facts.id, at)),
             was_refused: false,
             by_schedule: scheduled.contains(&job_facts.id),
         };
-        Translation::of(job_facts, request, submission, open_at_loss)
+        let mut job = Translation::of(job_facts, request, submission, open_at_loss);
+        if Flows::is_flow(&job_facts.task) {
+            // To cancel the run of one of its attempts is to cancel the job.
+            let run_of = |execution: &Execution| RunId::of_attempt(job_facts.id, execution.attempt.0);
+            let cancelled = job.executions.iter().filter_map(|execution| cancelled_runs.get(&run_of(execution)));
+            let orders = cancelled.map(|at| Order {
+                command: Command::Cancel,
+                asked_at: Moment::on_one_clock(*at),
+                reply: None,
+            });
+            let orders: Vec<Order> = orders.collect();
+            job.orders.extend(orders);
+        }
+        job
     });
     let count = history.iter().find_map(|(_, fact)| match fact {
         Fact::JobCount(count) => Some(*count),
@@ -50,6 +68,7 @@ pub(super) fn run_history(history: &History) -> RunHistory {
         listing: count.map_or(Listing::NotRead, Listing::Count),
         faults: None,
         commits_lost_at: lost_at,
+        pauses: pauses(history),
         limits: Limits {
             clock_lag: Span::from_millis(CLOCK_LAG_MAX_MS),
             start_error: Span::ZERO,
@@ -57,6 +76,37 @@ pub(super) fn run_history(history: &History) -> RunHistory {
             reports: Reports::All,
         },
     }
+}
+
+/// Runs that people cancelled. A server cancels the run of a job in the name of the job.
+fn cancelled_runs(history: &History) -> BTreeMap<RunId, Timestamp> {
+    let cancelled = history.iter().filter_map(|(at, fact)| match fact {
+        Fact::RunChanged { run, event: RunEvent::Cancel { by }, is_refused: false, .. } => {
+            by.parse::<JobId>().is_err().then_some((*run, at))
+        }
+        _ => None,
+    });
+    cancelled.collect()
+}
+
+/// A pause that is stored again is in force again only when all have confirmed it.
+fn pauses(history: &History) -> Vec<QueuePause> {
+    let mut pauses: Vec<QueuePause> = Vec::new();
+    for (at, fact) in history.iter() {
+        let Fact::Queue { queue: (namespace, queue), change } = fact else { continue };
+        let queue = queue_name(*namespace, queue);
+        if let Some(open) = pauses.iter_mut().find(|pause| pause.queue == queue && pause.until.is_none()) {
+            open.until = Some(at);
+        }
+        if *change == QueueChange::InForce {
+            pauses.push(QueuePause { queue, from: at, until: None });
+        }
+    }
+    pauses
+}
+
+fn queue_name(namespace: NamespaceId, queue: &str) -> String {
+    format!("queue {queue} of {namespace}")
 }
 
 /// The request for each job, and when it was sent first, whichever try made the job.
@@ -140,6 +190,7 @@ impl<'a> Translation<'a> {
             key: format!("{request:?}"),
             name: job_facts.id.to_string(),
             rules: rules(&job_facts.task.spec),
+            queue: Some(queue_name(job_facts.task.namespace, &job_facts.task.spec.queue)),
             submission,
             orders: Vec::new(),
             executions: Vec::new(),

@@ -1,7 +1,13 @@
 //! Plays random runs by the core and by the reference evaluator, and compares them after each step: the state of each node and
 //! of the run, which jobs start with which input, which are cancelled, what the run returns, and when it is looked at again.
+//!
+//! Under faults two servers play one run, each by a clock of its own, and each with what it knows of the run. Steps are lost on
+//! their way to the store, with or without the knowledge of the server; answers are lost after the commit; the other server takes
+//! over; ends are told again, in other batches; people cancel and resume at any moment. The reference sees none of that: it is
+//! told what was committed, once.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use bytes::Bytes;
 use punctual_core::task::Priority;
@@ -13,6 +19,7 @@ use punctual_promises::workflows::{Definition, Due, Happening, JobEnd, NodeStatu
 use serde_json::Value;
 
 use super::draw::{Drawing, EVENTS, draw_definition, draw_input, draw_output};
+use super::servers::{Faults, Servers, Stored};
 use crate::plan::START;
 use crate::rng::Rng;
 
@@ -24,6 +31,9 @@ pub struct Played {
     pub steps: usize,
     pub resumes: usize,
     pub refusals: usize,
+    /// Steps that were lost, or that were worked out on what was not there any more.
+    pub undone: usize,
+    pub takeovers: usize,
 }
 
 impl std::ops::Add for Played {
@@ -36,6 +46,8 @@ impl std::ops::Add for Played {
             steps: self.steps + other.steps,
             resumes: self.resumes + other.resumes,
             refusals: self.refusals + other.refusals,
+            undone: self.undone + other.undone,
+            takeovers: self.takeovers + other.takeovers,
         }
     }
 }
@@ -47,7 +59,6 @@ const STEPS_MAX: usize = 20_000;
 #[derive(Debug, Clone, Copy)]
 struct Open {
     node: NodeRef,
-    job: JobId,
     number: Try,
 }
 
@@ -56,21 +67,23 @@ struct Game {
     graph: Graph,
     input: Value,
     tasks: Vec<Option<(TaskId, Priority)>>,
-    state: RunState,
-    /// As a store keeps them.
-    outputs: BTreeMap<(u16, u32), Bytes>,
+    store: Rc<Stored>,
+    servers: Servers,
     reference: Reference,
     now: Timestamp,
+    /// By the clock of the server that works out a step.
+    at: Timestamp,
     open: Vec<Open>,
     /// Ends that were told, to tell them again.
     told: Vec<(Open, JobState)>,
-    jobs: BTreeSet<JobId>,
+    /// What each job is a try of.
+    jobs: BTreeMap<JobId, Try>,
     nodes: BTreeSet<NodeRef>,
     played: Played,
 }
 
 /// Plays the run of a seed. An error says what differs.
-pub fn play(seed: u64) -> Result<Played, String> {
+pub fn play(seed: u64, faults: Faults) -> Result<Played, String> {
     let mut rng = Rng::new(seed);
     let nodes_max = if rng.percent(10) { 200 } else { 15 };
     let drawing = Drawing { nodes_max, gate_secs_max: 30, run_secs_max: 400 };
@@ -84,27 +97,34 @@ pub fn play(seed: u64) -> Result<Played, String> {
     let task = Some((TaskId::new(START, 1), Priority::default()));
     let tasks = graph.nodes.iter().map(|node| task.filter(|_| !node.is_gate())).collect();
     let (reference, due) = Reference::begin(&definition, input.clone(), START);
+    let state = RunState::new(graph.nodes.len(), START + graph.timeout);
     let game = Game {
+        servers: Servers::new(faults, &mut rng),
+        store: Rc::new(Stored { state: state.to_bytes(run()), outputs: BTreeMap::new() }),
         rng,
-        state: RunState::new(graph.nodes.len(), START + graph.timeout),
         played: Played { nodes: graph.nodes.len(), ..Played::default() },
         graph,
         input,
         tasks,
-        outputs: BTreeMap::new(),
         reference,
         now: START,
+        at: START,
         open: Vec::new(),
         told: Vec::new(),
-        jobs: BTreeSet::new(),
+        jobs: BTreeMap::new(),
         nodes: BTreeSet::new(),
     };
     game.play(due).map_err(fails)
 }
 
+/// Any: nothing depends on it.
+fn run() -> RunId {
+    RunId::new(START, ShardId(3), 5)
+}
+
 impl Game {
     fn play(mut self, due: Vec<Due>) -> Result<Played, String> {
-        let step = self.step(&[RunEvent::Tick])?;
+        let step = self.step(&Rc::clone(&self.store), &[RunEvent::Tick])?;
         self.compare(step, due)?;
         let failure_percent = *self.rng.pick(&[0, 5, 15, 40]);
         let mut resumes = self.rng.range(0, 3);
@@ -122,49 +142,69 @@ impl Game {
                 0..80 if !self.open.is_empty() => self.end_jobs(failure_percent)?,
                 80..86 => self.repeat_end()?,
                 86..88 => self.ask_person()?,
+                88..91 if self.servers.have_faults() => self.interfere()?,
                 _ => self.pass()?,
             }
         }
-        Err(format!("it does not end: {:?}", self.state))
+        Err(format!("it does not end: {:?}", self.store.state(run())))
     }
 
-    fn step(&mut self, events: &[RunEvent]) -> Result<Step, String> {
-        let head = RunHead { id: RunId::new(START, ShardId(3), 5), input: &self.input, tasks: &self.tasks };
+    /// What follows from events on what a server knows of the run.
+    fn step(&mut self, from: &Stored, events: &[RunEvent]) -> Result<Step, String> {
+        let head = RunHead { id: run(), input: &self.input, tasks: &self.tasks };
+        let state = from.state(run())?;
         let mut known = Known::default();
         self.played.steps += 1;
         loop {
-            match core::step(&self.graph, head, &known, self.state.clone(), events, self.now) {
+            match core::step(&self.graph, head, &known, state.clone(), events, self.at) {
                 Ok(step) => return Ok(step),
                 Err(missing) if missing.0.is_empty() => return Err("it asks for nothing".to_owned()),
                 Err(missing) => {
                     for node in missing.0 {
                         known.read(node);
-                        for ((_, item), output) in self.outputs.range((node, 0)..=(node, u32::MAX)) {
-                            known.put(node, *item, output);
-                        }
+                        from.of_node(node).for_each(|(item, output)| known.put(node, item, output));
                     }
                 }
             }
         }
     }
 
-    /// Tells both of them, and compares.
+    /// Tells both of them, and compares. Until a step is committed, it is worked out again, perhaps by the other server, and
+    /// perhaps in parts.
     fn happen(&mut self, events: &[RunEvent], happenings: &[Happening]) -> Result<(), String> {
-        let step = self.step(events)?;
-        match (self.reference.apply(happenings, self.now), step.refused) {
+        self.played.takeovers += usize::from(self.servers.take_turns(&mut self.rng));
+        self.at = self.now - self.servers.lag();
+        let from = self.servers.known().unwrap_or_else(|| Rc::clone(&self.store));
+        let step = self.step(&from, events)?;
+        if step.refused.is_none() && self.servers.lose(&from, &step, run(), &mut self.rng) {
+            self.played.undone += 1;
+            let parts = if events.len() > 1 && self.rng.percent(50) { 1 } else { events.len() };
+            let ((first, rest), (then, others)) =
+                (events.split_at(parts), happenings.split_at(parts.min(happenings.len())));
+            self.happen(first, then)?;
+            return if rest.is_empty() { Ok(()) } else { self.happen(rest, others) };
+        }
+        if !self.servers.may_commit(&from, &self.store) {
+            // Somebody else was there since, or what this server knows never happened.
+            self.played.undone += 1;
+            self.servers.forget();
+            return self.happen(events, happenings);
+        }
+        self.servers.learn(&from, &step, run(), &mut self.rng);
+        match (self.reference.apply(happenings, self.at), step.refused) {
             (Err(_), Some(_)) => {
                 self.played.refusals += 1;
                 Ok(())
             }
             (Ok(due), None) => {
-                self.compare(step, due).map_err(|what| format!("{what}\nat {} after {events:?}", self.now))
+                self.compare(step, due).map_err(|what| format!("{what}\nat {} after {events:?}", self.at))
             }
             (ours, theirs) => Err(format!("{events:?}: the core answers {theirs:?}, the reference {ours:?}")),
         }
     }
 
     fn compare(&mut self, step: Step, mut due: Vec<Due>) -> Result<(), String> {
-        let mut releases = step.releases;
+        let mut releases = step.releases.clone();
         due.sort_by_key(|one| (one.node, one.element));
         releases.sort_by_key(|one| one.node);
         let place = |node: NodeRef| (usize::from(node.node), node.item);
@@ -177,15 +217,12 @@ impl Game {
             return Err(format!("the core starts {theirs:?}\nand the reference {ours:?}"));
         }
         for (release, due) in releases.iter().zip(&due) {
-            if !self.jobs.insert(release.job) || !self.nodes.insert(release.node) {
+            if self.jobs.insert(release.job, due.number).is_some() || !self.nodes.insert(release.node) {
                 return Err(format!("{:?} starts twice", release.node));
             }
-            self.open.push(Open { node: release.node, job: release.job, number: due.number });
+            self.open.push(Open { node: release.node, number: due.number });
         }
         self.played.jobs += due.len();
-        for (node, output) in step.kept {
-            self.outputs.insert((node.node, node.item), output);
-        }
         let words: Vec<&str> = step.state.nodes.iter().map(|node| node.status.as_str()).collect();
         let expected: Vec<&str> = self.reference.node_statuses().map(NodeStatus::word).collect();
         if words != expected {
@@ -198,27 +235,21 @@ impl Game {
         if step.state.output.as_ref() != self.reference.returned() {
             return Err(format!("it returns {:?}, not {:?}", step.state.output, self.reference.returned()));
         }
-        let numbers: BTreeSet<Try> = self.reference.to_cancel().into_iter().collect();
-        let ours: BTreeSet<JobId> =
-            self.open.iter().filter(|open| numbers.contains(&open.number)).map(|open| open.job).collect();
-        let theirs: BTreeSet<JobId> = step.cancels.iter().copied().collect();
+        let ours: BTreeSet<Try> = self.reference.to_cancel().into_iter().collect();
+        let theirs: BTreeSet<Try> = step.cancels.iter().filter_map(|job| self.jobs.get(job).copied()).collect();
         if ours != theirs {
             return Err(format!("the core cancels {theirs:?}, the reference {ours:?}"));
         }
-        let wakes_at = self.reference.wakes_at().into_iter().chain((!ours.is_empty()).then_some(self.now)).min();
+        let wakes_at = self.reference.wakes_at().into_iter().chain((!ours.is_empty()).then_some(self.at)).min();
         if wakes_at.is_some_and(|at| step.wake_at.is_none_or(|wake_at| wake_at > at)) {
             return Err(format!("it wakes at {:?}, not at {wakes_at:?}", step.wake_at));
         }
-        self.state = step.state;
-        // Through the store, now and then: that is slow.
-        if self.rng.percent(10) {
-            let text = serde_json::to_string(&self.state).map_err(|error| error.to_string())?;
-            let read: RunState = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-            if read != self.state {
-                return Err(format!("the store changes it: {text}"));
-            }
+        // What a store keeps is what it gives back.
+        Rc::make_mut(&mut self.store).write(&step, run());
+        match self.store.state(run())? == step.state {
+            true => Ok(()),
+            false => Err(format!("the store changes {:?}", step.state)),
         }
-        Ok(())
     }
 
     /// Some jobs end, in one batch.
@@ -312,6 +343,14 @@ impl Game {
         let verdict = if is_approved { GateVerdict::Approved } else { GateVerdict::Rejected };
         let decided = Happening::Decided { node: node.into(), is_approved };
         self.happen(&[RunEvent::Decide { node, verdict, by }], &[decided])
+    }
+
+    /// Somebody cancels the run or resumes it, whatever it is doing.
+    fn interfere(&mut self) -> Result<(), String> {
+        if self.rng.percent(70) {
+            return self.resume();
+        }
+        self.happen(&[RunEvent::Cancel { by: "ann".to_owned() }], &[Happening::Cancelled])
     }
 
     fn resume(&mut self) -> Result<(), String> {

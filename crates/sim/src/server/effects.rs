@@ -62,6 +62,9 @@ impl Simulation {
     }
 
     fn send(&mut self, place: usize, worker: WorkerId, stream: StreamId, send: Send) {
+        if worker == WorkerId::WORKFLOWS {
+            return self.conducted(place, stream, send);
+        }
         let message = match send {
             Send::Assign(assignment) => {
                 self.check_credit(place, worker);

@@ -14,7 +14,7 @@ use crate::connection::Conn;
 use crate::pipeline::{Blob, Param, Pipeline, Step, column};
 use crate::requesters;
 use crate::sql;
-use crate::tasks::{self, KnownTask};
+use crate::tasks::{self, KnownTask, KnownTasks};
 use crate::trouble::Trouble;
 
 type Done<T> = std::result::Result<T, Trouble>;
@@ -332,6 +332,36 @@ async fn store_alone(with: &Submitting, conn: &Arc<Conn>, submission: &Submissio
         return Ok(Submitted::Done);
     }
     Err(StoreError::Unavailable("an idempotency key changes hands too quickly".to_owned()).into())
+}
+
+/// The statement that stores jobs whose tasks are remembered as used for so long that nobody removes them meanwhile. `None`
+/// if one of them cannot be stored so.
+pub(crate) async fn insert_remembered(
+    conn: &Conn,
+    known: &KnownTasks,
+    shard_count: u16,
+    jobs: &[&NewJob],
+) -> Done<Option<Step>> {
+    let is_remembered = |job: &NewJob| {
+        known
+            .get(job.task)
+            .is_some_and(|task| task.namespace == job.namespace && job.id.due_at() <= task.used_until + TASK_USE_STEP)
+    };
+    if jobs.len() > SUBMIT_MAX || jobs.iter().any(|job| is_long_overdue(job) || job.id.shard().0 >= shard_count) {
+        return Ok(None);
+    }
+    let unknown: HashSet<TaskId> = jobs.iter().filter(|job| !is_remembered(job)).map(|job| job.task).collect();
+    if !unknown.is_empty() {
+        let ids: Vec<Uuid> = unknown.into_iter().map(Uuid::from).collect();
+        for row in conn.query(sql!("task_numbers"), &[&ids]).await? {
+            let (id, task) = tasks::read_known(&row)?;
+            known.put(id, task);
+        }
+        if !jobs.iter().all(|job| is_remembered(job)) {
+            return Ok(None);
+        }
+    }
+    insert_jobs(conn, jobs, |id| known.get(id)).await.map(Some)
 }
 
 /// Stores jobs in the transaction that is open on this connection, with the tasks that they use. The caller rolls back

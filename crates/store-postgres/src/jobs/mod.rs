@@ -18,7 +18,7 @@ use tokio_postgres::types::ToSql;
 use crate::codec::{self, Uuid};
 use crate::{PostgresStore, sql};
 
-pub(crate) use group::store_within;
+pub(crate) use group::{insert_remembered, store_within};
 pub(crate) use submit::{Submitter, Submitting};
 
 #[async_trait]

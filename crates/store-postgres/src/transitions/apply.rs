@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use punctual_core::shard::write::{Batch, JobWrite, Start, Void, Write};
-use punctual_core::{AttemptNo, JobId, JobKey, ShardId};
-use punctual_store::{Applied, Graphs};
+use punctual_core::{AttemptNo, JobId, JobKey, RunId, ShardId};
+use punctual_store::{Applied, Graphs, RunSteps};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Error, Row};
 
@@ -17,11 +17,12 @@ use super::named::{Missing, Named, Unfit};
 use super::{notices, plain, schedules, starts};
 use crate::codec::{self, Read, Uuid, shard_number};
 use crate::connection::Conn;
+use crate::memory::Memory;
 use crate::nodes::Numbers;
 use crate::pipeline::{Param, Pipeline, Step, column};
 use crate::sql;
 use crate::trouble::Trouble;
-use crate::workflows::{self, Steps};
+use crate::workflows::{self, Foreseen, Steps};
 
 type Done<T> = Result<T, Trouble>;
 
@@ -30,22 +31,36 @@ pub(super) struct Sent {
     pub(super) pipeline: Pipeline,
     /// What the answer to each step of the pipeline should name.
     named: Vec<Named>,
+    followed: Followed,
+}
+
+/// What follows in runs from a batch, once it is durable.
+#[derive(Default)]
+pub(super) struct Followed {
+    pub(super) steps: RunSteps,
+    /// Of which more is known than is durable.
+    pub(super) runs: Vec<RunId>,
 }
 
 /// Makes the transaction of a batch, numbered `number` on this connection and to be applied
 /// only after the one numbered `last`. An error, with nothing sent, if a write cannot be made at all.
-pub(super) async fn send(conn: &Arc<Conn>, nodes: &Numbers, batch: &Batch, last: u64, number: u64) -> Done<Sent> {
+pub(super) async fn send(
+    conn: &Arc<Conn>,
+    nodes: &Numbers,
+    memory: &Memory,
+    batch: &Batch,
+    last: u64,
+    number: u64,
+) -> Done<Sent> {
     check_fences(batch)?;
-    if ends_jobs_of_runs(batch) {
-        // The states of runs have to be read before it is known what to write.
-        return Err(Trouble::inconsistent("what follows in runs is worked out step by step"));
-    }
+    let Foreseen { statements: following, steps, runs } = foresee(conn, memory, batch).await?;
+    let followed = Followed { steps, runs };
     let fence = fence(batch, last, number);
     let mut wanted = statements(nodes, batch)?;
-    if plain::is_plain(&wanted) {
+    if following.is_empty() && plain::is_plain(&wanted) {
         let statement = conn.prepare(plain::TEXT).await?;
         let steps = vec![Step::Prepared(statement, plain::params(fence, wanted))];
-        return Ok(Sent { pipeline: Pipeline::new(conn, steps), named: vec![Named::Nothing] });
+        return Ok(Sent { pipeline: Pipeline::new(conn, steps), named: vec![Named::Nothing], followed });
     }
     wanted.insert(0, Statement::new(sql!("fence"), fence));
     let mut steps = vec![Step::Plain("BEGIN")];
@@ -54,9 +69,33 @@ pub(super) async fn send(conn: &Arc<Conn>, nodes: &Numbers, batch: &Batch, last:
         steps.push(Step::Prepared(conn.prepare(statement.text).await?, statement.params));
         named.push(statement.named);
     }
+    named.extend(following.iter().map(|_| Named::Nothing));
+    steps.extend(following);
     steps.push(Step::Plain("COMMIT"));
     named.push(Named::Nothing);
-    Ok(Sent { pipeline: Pipeline::new(conn, steps), named })
+    Ok(Sent { pipeline: Pipeline::new(conn, steps), named, followed })
+}
+
+/// An error if what follows in runs has to be worked out step by step.
+async fn foresee(conn: &Arc<Conn>, memory: &Memory, batch: &Batch) -> Done<Foreseen> {
+    if !ends_jobs_of_runs(batch) {
+        return Ok(Foreseen::default());
+    }
+    let step_by_step = || Trouble::inconsistent("what follows in runs is worked out step by step");
+    match workflows::foresee(conn, memory, batch).await {
+        Ok(foreseen) => foreseen.ok_or_else(step_by_step),
+        Err(trouble) if trouble.may_fit_otherwise() => Err(step_by_step()),
+        Err(trouble) => Err(trouble),
+    }
+}
+
+/// The runs of which a batch ends jobs.
+pub(super) fn runs_of(batch: &Batch) -> Vec<RunId> {
+    let of_write = |(_, write): (usize, &JobWrite)| match write {
+        JobWrite::Settle(settle) => settle.node.as_deref().map(|node| node.run),
+        _ => None,
+    };
+    batch.job_writes().filter_map(of_write).collect()
 }
 
 pub(super) fn ends_jobs_of_runs(batch: &Batch) -> bool {
@@ -77,18 +116,18 @@ fn statements(nodes: &Numbers, batch: &Batch) -> Done<Vec<Statement>> {
 }
 
 /// What the answers to a batch mean. An error says that nothing was applied, or that it is not known.
-pub(super) fn judge(named: Vec<Named>, answers: Vec<Result<Vec<Row>, Error>>) -> Done<Applied> {
+pub(super) fn judge(named: Vec<Named>, answers: Vec<Result<Vec<Row>, Error>>, steps: RunSteps) -> Done<Applied> {
     let mut missing = Missing::default();
     for (answer, named) in answers.into_iter().zip(named) {
         // After the first error every statement fails, and COMMIT rolls back.
         missing.look_for(named, &answer?)?;
     }
-    Ok(Applied::done(missing.into_void()))
+    Ok(Applied::Done { void: missing.into_void(), steps })
 }
 
 impl Sent {
-    pub(super) fn split(self) -> (Pipeline, Vec<Named>) {
-        (self.pipeline, self.named)
+    pub(super) fn split(self) -> (Pipeline, Vec<Named>, Followed) {
+        (self.pipeline, self.named, self.followed)
     }
 }
 

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use punctual_core::shard::write::Batch;
-use punctual_store::{Applied, Result, StoreError};
+use punctual_store::{Applied, Result, RunSteps, StoreError};
 use tokio::sync::mpsc;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::{Error, Row};
 
-use super::apply;
+use super::apply::{self, Followed};
 use super::lanes::{Call, Common, Message};
 use super::named::Named;
 use crate::connection::{Class, Conn};
@@ -33,6 +33,7 @@ struct InFlight {
     number: u64,
     pipeline: Pipeline,
     named: Vec<Named>,
+    followed: Followed,
 }
 
 pub(super) struct Lane {
@@ -135,16 +136,17 @@ impl Lane {
             Err(error) => return self.common.fail(call, &error),
         };
         let number = self.last + 1;
-        match apply::send(&conn, &nodes, &call.batch, self.last, number).await {
+        let memory = self.common.memory();
+        match apply::send(&conn, &nodes, memory, &call.batch, self.last, number).await {
             Ok(sent) => {
-                let (mut pipeline, named) = sent.split();
+                let (mut pipeline, named, followed) = sent.split();
                 // The first poll sends everything.
                 let answered = poll_fn(|cx| Poll::Ready(Pin::new(&mut pipeline).poll(cx))).await;
                 if self.in_flight.is_empty() {
                     self.front_since = Instant::now();
                 }
                 self.last = number;
-                self.in_flight.push_back(InFlight { call, number, pipeline, named });
+                self.in_flight.push_back(InFlight { call, number, pipeline, named, followed });
                 if let Poll::Ready(answers) = answered {
                     // Only a connection that is closed answers at once.
                     self.broke(answers.into_iter().find_map(std::result::Result::err).map(Trouble::from)).await;
@@ -189,7 +191,12 @@ impl Lane {
             return self.broke(Some(Trouble::Silent(Class::Lane.answer_limit()))).await;
         };
         let Some(front) = self.pop_front() else { return };
-        match apply::judge(front.named, answers) {
+        let Followed { steps, runs } = front.followed;
+        let applied = apply::judge(front.named, answers, steps);
+        if applied.is_err() {
+            self.common.memory().runs.forget(&runs);
+        }
+        match applied {
             Ok(applied) => front.call.answer(Ok(applied)),
             Err(trouble) if trouble.is_about_the_statement() => {
                 if trouble.is_without_partition() {
@@ -222,10 +229,11 @@ impl Lane {
     async fn take_behind(&mut self) -> std::result::Result<Vec<Call>, Trouble> {
         let mut behind = Vec::new();
         while let Some(mut next) = self.pop_front() {
+            self.common.memory().runs.forget(&next.followed.runs);
             // The batch before it was just answered.
             let answers = timeout(Class::Lane.answer_limit(), &mut next.pipeline).await;
             let judged = match answers {
-                Ok(answers) => apply::judge(next.named, answers),
+                Ok(answers) => apply::judge(next.named, answers, RunSteps::default()),
                 Err(_) => Err(Trouble::Silent(Class::Lane.answer_limit())),
             };
             match judged {
@@ -276,7 +284,9 @@ impl Lane {
         }
         let nodes = self.common.prepare(batch).await?;
         let conn = self.connect().await?;
-        let graphs = self.common.graphs();
+        let graphs = &self.common.memory().graphs;
+        // What is written now is read when it is needed.
+        self.common.memory().runs.forget(&apply::runs_of(batch));
         let mut applied = if apply::ends_jobs_of_runs(batch) {
             apply::apply_with_steps(&conn, &nodes, graphs, batch, self.last).await
         } else {
@@ -305,7 +315,11 @@ impl Lane {
             conn.give_up();
         }
         self.last = 0;
-        let mut failed: Vec<Call> = self.in_flight.drain(..).map(|in_flight| in_flight.call).collect();
+        let mut failed: Vec<Call> = Vec::new();
+        for in_flight in self.in_flight.drain(..) {
+            self.common.memory().runs.forget(&in_flight.followed.runs);
+            failed.push(in_flight.call);
+        }
         while let Ok(message) = self.messages.try_recv() {
             // One who waits for this lane sees that it is gone.
             if let Message::Apply(call) = message {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use punctual_core::shard::write::{Batch, Epoch, JobWrite, ScheduleWrite, Settle, SharedBatch};
 use punctual_core::{ShardId, Timestamp};
-use punctual_store::{Applied, Graphs, Result, StoreError};
+use punctual_store::{Applied, Result, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
@@ -155,8 +155,8 @@ impl Common {
         call.answer(Err(StoreError::Unavailable(text)));
     }
 
-    pub(super) fn graphs(&self) -> &Graphs {
-        &self.memory.graphs
+    pub(super) fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// What is remembered of partitions turned out to be wrong.

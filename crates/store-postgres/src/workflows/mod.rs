@@ -1,12 +1,14 @@
 //! Workflows and their runs.
 
+mod foreseen;
+mod known_runs;
 mod step;
 mod together;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use punctual_core::workflow::{NodeRef, RunEvent, RunStatus};
+use punctual_core::workflow::{NodeRef, RunEvent, RunState, RunStatus};
 use punctual_core::{JobId, NamespaceId, RunId, Timestamp};
 use punctual_store::{
     DueRun, FoundRow, Maker, Result, RunChange, RunFilter, RunRow, Transitions, VERSIONS_MAX, WORKFLOWS_MAX,
@@ -20,6 +22,8 @@ use crate::connection::Conn;
 use crate::retention::SMALL_ROWS_MAX;
 use crate::trouble::Trouble;
 use crate::{PostgresStore, sql};
+pub(crate) use foreseen::{Foreseen, foresee};
+pub(crate) use known_runs::KnownRuns;
 pub(crate) use step::{Steps, step_all};
 
 type Done<T> = std::result::Result<T, Trouble>;
@@ -84,6 +88,9 @@ impl Workflows for PostgresStore {
             }
         };
         conn.done();
+        if let Ok(change) = &started {
+            self.shared.memory.runs.put(known_runs::KnownRun::started(&change.row));
+        }
         Ok(started?)
     }
 
@@ -104,6 +111,7 @@ impl Workflows for PostgresStore {
                 break changed;
             }
         };
+        self.shared.memory.runs.forget(&[id]);
         conn.done();
         Ok(changed?)
     }
@@ -233,9 +241,10 @@ fn read_workflow(row: &Row) -> Read<WorkflowRow> {
 
 fn read_run(row: &Row) -> Read<RunRow> {
     let status = u8::try_from(codec::value::<i16>(row, 8)?).ok().and_then(RunStatus::from_number);
-    let state = serde_json::from_str(codec::value::<&str>(row, 9)?);
+    let id = codec::run_id(row, 0)?;
+    let state = RunState::from_bytes(codec::value(row, 9)?, id);
     Ok(RunRow {
-        id: codec::run_id(row, 0)?,
+        id,
         namespace: codec::namespace(row, 1)?,
         workflow: codec::value(row, 2)?,
         version: codec::value::<i32>(row, 3)? as u32,
@@ -243,7 +252,7 @@ fn read_run(row: &Row) -> Read<RunRow> {
         input: codec::bytes(row, 6)?,
         tasks: tasks_from_bytes(codec::value(row, 7)?)
             .ok_or_else(|| codec::unreadable(row, 7, "not the tasks of a run"))?,
-        state: state.map_err(|error| codec::unreadable(row, 9, &error.to_string()))?,
+        state: state.ok_or_else(|| codec::unreadable(row, 9, "not the state of a run"))?,
         status: status.ok_or_else(|| codec::unreadable(row, 8, "not the status of a run"))?,
     })
 }

@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use punctual_core::shard::write::{Batch, Void};
-use punctual_core::workflow::{Graph, NodeRef, RunEvent, RunState};
+use punctual_core::workflow::{Graph, NodeRef, RunEvent};
 use punctual_core::{RunId, ShardId, TaskId, Timestamp};
 use punctual_store::{
     Graphs, OpenRun, RunChange, RunRow, RunStep, RunSteps, StoreError, TASK_USE_STEP, run_ends, tasks_to_bytes,
 };
 use tokio_postgres::types::ToSql;
 
+use super::known_runs::stamp;
 use super::{Done, definition, read_run, together};
 use crate::codec::{self, Read, Uuid, namespace_number};
 use crate::connection::Conn;
@@ -44,10 +45,10 @@ pub(super) async fn start(conn: &Arc<Conn>, graphs: &Graphs, row: RunRow, shard_
 /// A run that is new, with what its first step made of it.
 async fn insert(conn: &Arc<Conn>, step: &RunStep) -> Done<()> {
     let RunStep { row, wake_at, ended_at, .. } = step;
-    let RunRow { id, namespace, workflow, version, made, input, tasks, state, status } = row;
-    let (workflow, who, state) = (codec::text(workflow), codec::text(&made.who), state_text(state));
-    let tasks = tasks_to_bytes(tasks);
-    let wanted: [&(dyn ToSql + Sync); 12] = [
+    let RunRow { id, namespace, workflow, version, made, input, tasks, state: _, status } = row;
+    let (workflow, who) = (codec::text(workflow), codec::text(&made.who));
+    let (tasks, state) = (tasks_to_bytes(tasks), row.state_bytes());
+    let wanted: [&(dyn ToSql + Sync); 13] = [
         &Uuid::from(*id),
         &namespace_number(*namespace),
         &workflow,
@@ -58,6 +59,7 @@ async fn insert(conn: &Arc<Conn>, step: &RunStep) -> Done<()> {
         &tasks,
         &i16::from(status.number()),
         &state,
+        &stamp(&state),
         &wake_at.map(Timestamp::as_micros),
         &ended_at.map(Timestamp::as_micros),
     ];
@@ -266,10 +268,13 @@ async fn write(conn: &Arc<Conn>, step: &RunStep, shard_count: u16) -> Done<()> {
 
 /// The states of runs, and outputs that are to be kept. Not the jobs.
 pub(super) async fn write_runs(conn: &Arc<Conn>, steps: &[&RunStep]) -> Done<()> {
+    let states: Vec<Vec<u8>> = steps.iter().map(|step| step.row.state_bytes()).collect();
+    let stamps = column(states.iter().map(|state| stamp(state)));
     let params: Vec<Param> = vec![
         column(steps.iter().map(|step| Uuid::from(step.row.id))),
         column(steps.iter().map(|step| i16::from(step.row.status.number()))),
-        column(steps.iter().map(|step| state_text(&step.row.state))),
+        Box::new(states),
+        stamps,
         column(steps.iter().map(|step| step.wake_at.map(Timestamp::as_micros))),
         column(steps.iter().map(|step| step.ended_at.map(Timestamp::as_micros))),
     ];
@@ -285,7 +290,7 @@ async fn keep_outputs(conn: &Arc<Conn>, steps: &[&RunStep]) -> Done<()> {
     }
 }
 
-async fn outputs(conn: &Conn, steps: &[&RunStep]) -> Done<Option<Step>> {
+pub(super) async fn outputs(conn: &Conn, steps: &[&RunStep]) -> Done<Option<Step>> {
     // A statement must not touch a row twice; the last output counts.
     let kept: HashMap<NodeRef, &bytes::Bytes> =
         steps.iter().flat_map(|step| &step.kept).map(|(node, output)| (*node, output)).collect();
@@ -307,8 +312,4 @@ async fn run_all(conn: &Arc<Conn>, steps: Vec<Step>) -> Done<()> {
         answer?;
     }
     Ok(())
-}
-
-fn state_text(state: &RunState) -> String {
-    serde_json::to_string(state).expect("states are JSON")
 }

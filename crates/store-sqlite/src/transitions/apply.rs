@@ -10,8 +10,9 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
 use super::settle::Settling;
 use super::{late, notices, requeue, schedules, starts};
+use crate::workflows::{self, Steps};
 use crate::writer::{Db, Failure};
-use crate::{codec, sql, workflows};
+use crate::{codec, sql};
 
 pub(super) fn run(db: &mut Db, batch: &Batch) -> Result<Applied, Failure> {
     let fenced = fenced_shards(&db.conn, batch)?;
@@ -21,15 +22,24 @@ pub(super) fn run(db: &mut Db, batch: &Batch) -> Result<Applied, Failure> {
     if let Some(write) = batch.writes.iter().find(|write| batch.epoch_of(write.shard()).is_none()) {
         return Err(Failure::inconsistent(format!("the batch touches shard {} without its fence", write.shard())));
     }
-    let (void, steps) = db.all_or_nothing(|db| {
+    let ends_jobs_of_runs =
+        || batch.job_writes().any(|(_, write)| matches!(write, JobWrite::Settle(settle) if settle.node.is_some()));
+    match apply(db, batch, Steps::Trusted) {
+        // It may be the step of one run that cannot be stored.
+        Err(Failure::Refused(_)) if ends_jobs_of_runs() => apply(db, batch, Steps::Guarded),
+        applied => applied,
+    }
+}
+
+fn apply(db: &mut Db, batch: &Batch, guard: Steps) -> Result<Applied, Failure> {
+    db.all_or_nothing(|db| {
         let mut void = Void::default();
         schedules::write_all(db, batch, &mut void)?;
         write_all(&db.conn, batch, &mut void)?;
-        let steps = workflows::step_all(db, batch, &void)?;
+        let steps = workflows::step_all(db, batch, &void, guard)?;
         notices::keep(&db.conn, batch, &void)?;
-        Ok((void, steps))
-    })?;
-    Ok(Applied::Done { void, steps })
+        Ok(Applied::Done { void, steps })
+    })
 }
 
 fn fenced_shards(conn: &Connection, batch: &Batch) -> Result<Vec<ShardId>, Failure> {

@@ -37,6 +37,7 @@ pub(super) fn run_history(history: &History) -> RunHistory {
         listing: listing(history),
         faults: Some(faults(history)),
         commits_lost_at: commits_lost_at(history),
+        pauses: Vec::new(),
         limits: LIMITS,
     }
 }
@@ -175,6 +176,7 @@ fn job_history(key: &str, sources: Sources<'_>, history: &History, pids: &HashMa
         key: key.to_owned(),
         name: listed.map_or(key, |job| &job.id).to_owned(),
         rules: rules(&history.tasks[task], *fail_first),
+        queue: None,
         submission: Submission {
             asked_at: moment(submits[0].invoked),
             acknowledged,

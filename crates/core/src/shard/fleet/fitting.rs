@@ -12,10 +12,13 @@ impl Fleet {
         self.pools.needs(pool)
     }
 
-    /// Workers that run jobs of ours and are not connected, up to a limit.
+    /// Workers that run jobs of ours and are not connected, up to a limit. Each server is a worker of its own for workflows, and
+    /// comes by itself.
     pub(in crate::shard) fn awaited(&self, limit: usize) -> Vec<WorkerId> {
-        let is_awaited = |worker: &Worker| worker.stream.is_none() && !worker.jobs.is_empty();
-        self.workers.iter().filter(|(_, worker)| is_awaited(worker)).map(|(id, _)| *id).take(limit).collect()
+        let is_awaited = |(id, worker): &(&WorkerId, &Worker)| {
+            worker.stream.is_none() && !worker.jobs.is_empty() && **id != WorkerId::WORKFLOWS
+        };
+        self.workers.iter().filter(is_awaited).map(|(id, _)| *id).take(limit).collect()
     }
 
     /// Connected workers that meet the needs: those with a free slot first, and the others if they are wanted, too. `turn`
@@ -45,9 +48,10 @@ impl Fleet {
         rotated(fitting.iter().copied(), fitting.len(), turn, limit)
     }
 
-    /// With its connection, if it has one.
+    /// With its connection, if it has one and can go to another server.
     pub(in crate::shard) fn with_stream(&self, id: WorkerId) -> Option<(WorkerId, StreamId)> {
-        Some((id, self.stream(id)?))
+        let stream = self.stream(id).filter(|_| id != WorkerId::WORKFLOWS)?;
+        Some((id, stream))
     }
 }
 

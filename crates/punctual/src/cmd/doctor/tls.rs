@@ -15,6 +15,7 @@ use crate::clock::now;
 use crate::config::{ServerSettings, TlsMode, host_of};
 use crate::context::Context;
 use crate::output::counted;
+use crate::secret_files::exposure;
 use crate::zone::short;
 
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
@@ -60,7 +61,7 @@ pub(super) async fn of_settings(context: &Context, settings: &ServerSettings) ->
     let mut checks = Vec::new();
     let hosts = settings.hosts();
     if let (TlsMode::Files, Some(certificate), Some(key)) = (settings.tls, &settings.tls_cert, &settings.tls_key) {
-        checks.extend(of_files(CertificateFiles::new(certificate.clone(), key.clone()), &hosts, now()));
+        checks.extend(of_files(CertificateFiles::new(certificate.clone(), key.clone(), exposure), &hosts, now()));
     }
     if let Some(advertised) = &settings.advertise {
         checks.push(reachable(context, advertised).await);

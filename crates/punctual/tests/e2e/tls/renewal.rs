@@ -1,6 +1,8 @@
 //! Certificates from files, renewed while the server is busy.
 
-use std::fs;
+use std::fs::{self, File, Permissions};
+use std::io::Write as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -43,11 +45,14 @@ impl Files {
         };
         let leaf = self.authority.issue(request, &key.public_key(), now()).expect("a certificate");
         let encoded = BASE64_STANDARD.encode(key.secret().as_pkcs8());
-        fs::write(
-            self.home.file("key"),
-            format!("-----BEGIN PRIVATE KEY-----\n{encoded}\n-----END PRIVATE KEY-----\n"),
-        )
-        .expect("the key is written");
+        let key = self.home.file("key");
+        // As whoever renews keys does: nobody else can read it at any moment.
+        let draft = self.home.file("key.new");
+        let mut file =
+            File::options().write(true).create(true).truncate(true).mode(0o600).open(&draft).expect("a file");
+        write!(file, "-----BEGIN PRIVATE KEY-----\n{encoded}\n-----END PRIVATE KEY-----\n")
+            .expect("the key is written");
+        fs::rename(draft, key).expect("the key is in its place");
         let chain: String = leaf.chain.iter().map(to_pem).collect();
         fs::write(self.home.file("cert"), chain).expect("the certificate is written");
         leaf.name.serial
@@ -118,8 +123,12 @@ fn files_that_cannot_be_used_are_refused_at_the_start() {
     };
     refused("missing", "key", "cannot read");
     refused("key", "key", "no certificate in it");
-    refused("cert", "cert", "no usable private key");
+    fs::copy(files.home.file("cert"), files.home.file("no-key")).expect("a copy");
+    fs::set_permissions(files.home.file("no-key"), Permissions::from_mode(0o600)).expect("it is closed");
+    refused("cert", "no-key", "no usable private key");
     fs::copy(files.home.file("key"), files.home.file("other-key")).expect("a copy");
     files.renew();
     refused("cert", "other-key", "does not belong to the certificate");
+    fs::set_permissions(files.home.file("key"), Permissions::from_mode(0o640)).expect("it is opened");
+    refused("cert", "key", "others can read or change it (mode 0640); close it with chmod 600");
 }
