@@ -5,12 +5,18 @@
 //! script or style is inline, so [`CONTENT_SECURITY_POLICY`] holds. Texts of users go through `text.rs`.
 
 mod assets;
+mod attempts;
 mod commands;
+mod job;
+mod job_form;
+mod jobs;
 mod layout;
 mod login;
+mod new_job;
 mod problem;
 mod state;
 mod text;
+mod timeline;
 mod times;
 
 use jiff::tz::TimeZone;
@@ -18,9 +24,14 @@ use punctual_core::Timestamp;
 use punctual_core::access::{Right, Rights};
 
 pub use assets::{Asset, asset};
+pub use job::{JobPage, LogPiece, job};
+pub use job_form::{JobForm, JobKind};
+pub use jobs::jobs;
 pub use login::login;
+pub use new_job::{JobPreview, new_job};
 pub use problem::problem;
 pub use text::escaped as url_escaped;
+pub use timeline::HORIZON;
 
 /// Scripts and styles of this server only, nothing inline, and no frames.
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
