@@ -7,6 +7,7 @@
 mod assets;
 mod attempts;
 mod commands;
+mod graph;
 mod job;
 mod job_form;
 mod jobs;
@@ -14,6 +15,7 @@ mod layout;
 mod login;
 mod new_job;
 mod problem;
+mod runs;
 mod schedule;
 mod schedule_form;
 mod schedules;
@@ -21,6 +23,7 @@ mod state;
 mod text;
 mod timeline;
 mod times;
+mod workflows;
 
 use jiff::tz::TimeZone;
 use punctual_core::Timestamp;
@@ -33,11 +36,13 @@ pub use jobs::jobs;
 pub use login::login;
 pub use new_job::{JobPreview, new_job};
 pub use problem::problem;
+pub use runs::{run, runs};
 pub use schedule::schedule;
 pub use schedule_form::{ScheduleForm, SchedulePreview, edit_schedule};
 pub use schedules::schedules;
 pub use text::escaped as url_escaped;
 pub use timeline::HORIZON;
+pub use workflows::{workflow, workflows};
 
 /// Scripts and styles of this server only, nothing inline, and no frames.
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
