@@ -4,8 +4,12 @@
 //! would. Pages are read and used without scripts; `live.js` renews what is shown. Nothing is loaded from elsewhere, and no
 //! script or style is inline, so [`CONTENT_SECURITY_POLICY`] holds. Texts of users go through `text.rs`.
 
+mod access;
+mod artifacts;
 mod assets;
 mod attempts;
+mod audit;
+mod cluster;
 mod commands;
 mod graph;
 mod job;
@@ -14,34 +18,48 @@ mod jobs;
 mod layout;
 mod login;
 mod new_job;
+mod notifications;
+mod overview;
 mod problem;
+mod queues;
 mod runs;
 mod schedule;
 mod schedule_form;
 mod schedules;
 mod state;
+mod tasks;
 mod text;
 mod timeline;
 mod times;
+mod workers;
 mod workflows;
 
 use jiff::tz::TimeZone;
 use punctual_core::Timestamp;
 use punctual_core::access::{Right, Rights};
 
+pub use access::{keys, namespaces, people, secrets};
+pub use artifacts::artifacts;
 pub use assets::{Asset, asset};
+pub use audit::audit;
+pub use cluster::cluster;
 pub use job::{JobPage, LogPiece, job};
 pub use job_form::{JobForm, JobKind};
 pub use jobs::jobs;
 pub use login::login;
 pub use new_job::{JobPreview, new_job};
+pub use notifications::notifications;
+pub use overview::{Overview, overview};
 pub use problem::problem;
+pub use queues::queues;
 pub use runs::{run, runs};
 pub use schedule::schedule;
 pub use schedule_form::{ScheduleForm, SchedulePreview, edit_schedule};
 pub use schedules::schedules;
+pub use tasks::{task, tasks};
 pub use text::escaped as url_escaped;
 pub use timeline::HORIZON;
+pub use workers::workers;
 pub use workflows::{workflow, workflows};
 
 /// Scripts and styles of this server only, nothing inline, and no frames.
