@@ -34,6 +34,9 @@ mod times;
 mod workers;
 mod workflows;
 
+#[cfg(test)]
+mod hostile;
+
 use jiff::tz::TimeZone;
 use punctual_core::Timestamp;
 use punctual_core::access::{Right, Rights};
