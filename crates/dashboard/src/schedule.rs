@@ -47,10 +47,11 @@ pub fn schedule(
         (line(viewer, past, preview))
         div.two {
             div.stack {
-                (planned(viewer, schedule, preview))
+                @if past.occurrences.is_empty() { (planned(viewer, schedule, preview)) }
                 (history(viewer, past))
             }
             div.stack {
+                @if !past.occurrences.is_empty() { (planned(viewer, schedule, preview)) }
                 (facts(viewer, schedule))
                 (panel(&[
                     punctual(viewer, &["schedule", "get", &schedule.name]),
@@ -158,7 +159,7 @@ fn history(viewer: &Viewer, past: &OccurrenceList) -> Markup {
                             tr id=(format!("at-{}", row.at.as_micros())) {
                                 td { (time(viewer, row.at)) span.small.muted { (clean(&row.local)) } }
                                 td.wrap {
-                                    (Meaning::of_verdict(&row.verdict).named(&row.verdict.replace('_', " "))) " " span.muted { (with_times(viewer, &row.explanation)) }
+                                    (Meaning::of_verdict(&row.verdict).dot(&row.verdict.replace('_', " "))) " " (with_times(viewer, &row.explanation))
                                     @if let Some(by) = &row.requested_by { span.small.muted { "asked for by " (user(by)) } }
                                 }
                                 td.number data-k="Late by" { (span(row.late_by)) }

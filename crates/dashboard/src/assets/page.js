@@ -52,6 +52,9 @@ if (root.dataset.zoneChosen === "no") {
   }
 }
 
+// On a narrow screen the navigation is a row that scrolls.
+document.querySelector(".frame > nav a[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
 // Menus close when somebody clicks elsewhere, or with Escape.
 const closeMenus = (except) => {
   for (const menu of document.querySelectorAll("details.menu[open], details.confirm[open]")) {
