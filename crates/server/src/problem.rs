@@ -122,7 +122,11 @@ pub(crate) fn finish(
     };
     if let Some(address) = page {
         let mut page = match wrong_login {
-            Some(wrong) => wrong.page(&problem.detail),
+            Some(wrong) => {
+                let mut page = wrong.page(&problem.detail);
+                *page.status_mut() = parts.status;
+                page
+            }
             None => pages::refusal(&problem, method, address),
         };
         for name in [header::RETRY_AFTER, header::ALLOW] {

@@ -12,6 +12,8 @@ mod machines;
 mod overview;
 mod records;
 mod sessions;
+#[cfg(test)]
+mod tests;
 mod viewer;
 mod work;
 
@@ -238,7 +240,7 @@ pub(crate) fn finish(response: Response, path: &str) -> Response {
 }
 
 #[cfg(test)]
-mod tests {
+mod route_tests {
     use super::*;
 
     #[test]
