@@ -2,12 +2,12 @@
 //!
 //! Where that cannot be had, those tests say that they are skipped. Nothing else depends on it.
 
-use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 
-use crate::shell::{root, run};
+use crate::packages;
+use crate::shell::root;
 
 /// Tells the tests that they can start containers.
 pub(crate) const CONTAINERS: &str = "PUNCTUAL_TEST_CONTAINERS";
@@ -21,25 +21,13 @@ const PROBE: &str = "int main(void) { return 7; }";
 /// Or why there are none.
 pub(crate) fn prepare() -> anyhow::Result<()> {
     if !is_there("podman") || !is_there("runc") {
-        install()?;
+        packages::install("Podman and runc", &PACKAGES)?;
     }
     try_container()
 }
 
 fn is_there(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
-}
-
-fn install() -> anyhow::Result<()> {
-    let apt_get = Path::new("/usr/bin/apt-get");
-    let hint = format!("Podman and runc are not installed (apt-get install {})", PACKAGES.join(" "));
-    let is_root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n");
-    if !is_root || !apt_get.exists() {
-        bail!(hint);
-    }
-    let quietly = |args: &[&str]| run(Command::new(apt_get).args(args).env("DEBIAN_FRONTEND", "noninteractive"));
-    quietly(&["update"]).context(hint.clone())?;
-    quietly(&[&["install", "--yes", "--no-install-recommends"], &PACKAGES[..]].concat()).context(hint)
 }
 
 /// Many machines have Podman and do not let it start anything.

@@ -1,10 +1,12 @@
 //! The project's own commands: `cargo xtask test | verify <name> | bench | lint`.
 //! People and CI run the same ones. Each says what it does, and what it skips and why.
 
+mod browser;
 mod containers;
 mod dependencies;
 mod layers;
 mod links;
+mod packages;
 mod requirements;
 mod shell;
 mod test;

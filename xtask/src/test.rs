@@ -7,7 +7,7 @@ use anyhow::Context;
 use punctual_local_postgres::{Settings, TEST_SERVER};
 
 use crate::shell::{cargo, run as run_command};
-use crate::{containers, dependencies, layers, links, requirements, words};
+use crate::{browser, containers, dependencies, layers, links, requirements, words};
 
 pub(crate) fn run() -> anyhow::Result<()> {
     let began = Instant::now();
@@ -33,6 +33,7 @@ fn tests() -> anyhow::Result<()> {
     // One server for all: each test runs in a process of its own and would start another.
     let postgres = Settings::test().start().context("the tests need PostgreSQL")?;
     eprintln!("\nstarted PostgreSQL for the tests on port {}", postgres.port());
+    browser::prepare().context("the tests of the dashboard need a browser")?;
     let has_containers = containers::prepare().inspect_err(|error| {
         eprintln!("\nskipped: tests of agents in containers, because {error:#}");
     });

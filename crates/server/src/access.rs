@@ -13,6 +13,7 @@ use tonic::Code;
 
 use crate::enrolment_service;
 use crate::network::{Encryption, Wire};
+use crate::pages;
 use crate::permit::Asker;
 use crate::problem::Refused;
 use crate::proxies::Forwarded;
@@ -47,7 +48,7 @@ const LOGIN: (Method, &str) = (Method::POST, "/v1/sessions");
 
 /// Whether a route needs no credential, or has one of its own.
 pub(crate) fn is_open(method: &Method, route: &str) -> bool {
-    OPEN.contains(&route) || (method, route) == (&LOGIN.0, LOGIN.1)
+    OPEN.contains(&route) || pages::OPEN.contains(&route) || (method, route) == (&LOGIN.0, LOGIN.1)
 }
 
 /// Headers of proxies. The kernel knows the user of the proxy, and not the one that it speaks for.
@@ -74,8 +75,22 @@ pub(crate) async fn establish(app: &App, request: &mut Request) -> Result<Option
         request.extensions_mut().insert(asker.clone());
         return Ok(Some(asker));
     }
-    let namespace = namespace(request)?;
-    let asker = Asker::new(app.authenticate_freshly(&transport, bearer(request), namespace).await?);
+    let of_page = pages::namespace(request);
+    let namespace = namespace(request)?.or(of_page.as_deref());
+    let principal = match (bearer(request), pages::credential(request)) {
+        (None, Some(session)) => {
+            let found = app.authenticate_freshly(&transport, Some(&session), namespace).await;
+            match found {
+                // Whoever needs no credential is not kept out by a session that has ended.
+                Err(ended) if ended.kind.http_status() == 401 => {
+                    app.authenticate_freshly(&transport, None, namespace).await.map_err(|_| ended)
+                }
+                found => found,
+            }
+        }
+        (bearer, _) => app.authenticate_freshly(&transport, bearer, namespace).await,
+    };
+    let asker = Asker::new(principal?);
     request.extensions_mut().insert(asker.clone());
     Ok(Some(asker))
 }

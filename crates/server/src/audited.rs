@@ -13,12 +13,14 @@ use http::{Method, StatusCode, Uri};
 use punctual_api::ErrorKind;
 use punctual_app::{App, AuditEvent, Throttle, Transport};
 
+use crate::pages;
 use crate::permit::Asker;
 use crate::problem::Refused;
 
 /// Operations without a line. Jobs are on record by themselves, and submitting them is what must be fast; the others change
 /// nothing.
-pub(crate) const LEFT_OUT: [&str; 4] = ["create_job", "create_jobs", "preview", "preview_notification"];
+pub(crate) const LEFT_OUT: [&str; 6] =
+    ["create_job", "create_jobs", "preview", "preview_job", "preview_notification", "set_preferences"];
 
 /// The routes of submissions, by POST. Nothing is looked up for them.
 const SUBMISSIONS: [&str; 2] = ["/v1/jobs", "/v1/jobs/bulk"];
@@ -72,6 +74,11 @@ impl Audited {
 
     pub(crate) fn path(&self) -> &str {
         self.uri.path()
+    }
+
+    /// Path and query.
+    pub(crate) fn address(&self) -> String {
+        self.uri.path_and_query().map_or("/", |address| address.as_str()).to_owned()
     }
 
     /// Whether the request submits jobs, which are on record by themselves.
@@ -140,6 +147,9 @@ impl Audited {
         // HEAD is answered as GET is.
         let method = if self.method == Method::HEAD { &Method::GET } else { &self.method };
         let key = (method.as_str().to_owned(), route.as_str().to_owned());
+        if let Some(operation) = pages::operation(method, route.as_str()) {
+            return operation.to_owned();
+        }
         match OPERATIONS.get(&key) {
             Some(operation) => operation.clone(),
             None if crate::streams::is_call(self.path()) => {

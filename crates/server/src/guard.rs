@@ -24,6 +24,7 @@ use tonic::Status;
 use crate::audited::{self, Audited};
 use crate::connections::{Arriving, Connection};
 use crate::network::{Encryption, Link, Network, Wire};
+use crate::pages;
 use crate::permit;
 use crate::problem::{self, Refused};
 use crate::proxies::Forwarded;
@@ -69,6 +70,8 @@ struct Guard {
     /// had its place there.
     streams: Streams,
     rates: Rates,
+    /// Below which path browsers reach this server, through a proxy that takes it away.
+    public_path: String,
 }
 
 impl Guard {
@@ -118,7 +121,8 @@ pub(crate) fn wrap(router: Router, app: App, network: Network, grpc_streams_max:
     let streams = Streams::new(grpc_streams_max);
     let rates = Rates::new(app.settings().request_rate);
     let (requests, waits, agents, files) = (lane(), lane(), lane(), lane());
-    let guard = Guard { app, network, requests, waits, agents, files, streams, rates };
+    let public_path = pages::path_of(&app.settings().public_url);
+    let guard = Guard { app, network, requests, waits, agents, files, streams, rates, public_path };
     router.layer(from_fn_with_state(Arc::new(guard), pass))
 }
 
@@ -152,9 +156,9 @@ async fn pass(State(guard): State<Arc<Guard>>, mut request: Request, next: Next)
     let (mut busy, mut place) = (None, None);
     let mut begin = || busy = connection.map(Connection::busy);
     access::note_transport(&mut request, wire, forwarded.as_ref());
-    let established = match check_host(&guard.network, wire, reached.as_ref())
-        .and_then(|()| check_origin(request.headers(), reached.as_ref(), oidc::is_return(&request)))
-    {
+    let established = match check_host(&guard.network, wire, reached.as_ref()).and_then(|()| {
+        check_origin(request.headers(), reached.as_ref(), oidc::is_return(&request) || pages::is_visit(&request))
+    }) {
         Ok(()) => access::establish(&guard.app, &mut request).await,
         Err(error) => Err(error),
     };
@@ -172,6 +176,7 @@ async fn pass(State(guard): State<Arc<Guard>>, mut request: Request, next: Next)
         connection.has_access();
     }
     let audited = Audited::of(&guard.app, asker.clone(), &request);
+    let page = pages::wants_page(&request).then(|| audited.address());
     let response = match established {
         Err(error) => access::refusal(error, &request),
         Ok(_) if streams::is_call(audited.path()) => match call_place(&guard, request).await {
@@ -210,7 +215,9 @@ async fn pass(State(guard): State<Arc<Guard>>, mut request: Request, next: Next)
         None => response,
     };
     let request_id = RequestId::new(guard.app.random());
-    let mut response = problem::finish(response, request_id.as_str(), audited.method(), audited.path());
+    let mut response =
+        problem::finish(response, request_id.as_str(), audited.method(), audited.path(), page.as_deref());
+    response = pages::finish(response, &guard.public_path);
     if audited.method() == Method::HEAD {
         without_body(&mut response);
     }
@@ -298,14 +305,14 @@ fn host_of(request: &Request) -> Option<Authority> {
     value.to_str().ok()?.parse().ok()
 }
 
-/// `is_return`: a provider of OpenID Connect sends the browser back, from its own pages.
-fn check_origin(headers: &HeaderMap, reached: Option<&Reached>, is_return: bool) -> Result<(), AppError> {
+/// `is_visit`: a provider of OpenID Connect sends the browser back, or somebody follows a link to a page.
+fn check_origin(headers: &HeaderMap, reached: Option<&Reached>, is_visit: bool) -> Result<(), AppError> {
     let refused = || {
         AppError::new(ErrorKind::ForbiddenOrigin, "a web page of another origin sent this request")
             .hint("use the command line or a program; pages of this server's own are allowed")
     };
     let site = headers.get(SEC_FETCH_SITE).map(|value| value.as_bytes());
-    if !is_return && site.is_some_and(|site| site != b"same-origin" && site != b"none") {
+    if !is_visit && site.is_some_and(|site| site != b"same-origin" && site != b"none") {
         return Err(refused());
     }
     let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };

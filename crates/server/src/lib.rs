@@ -41,6 +41,7 @@ mod not_tls;
 mod notifications;
 mod oidc;
 mod outgoing;
+mod pages;
 mod parameters;
 mod parse;
 mod permit;
@@ -235,6 +236,10 @@ pub fn router(app: App, rest: Rest, network: Network, grpc_streams_max: usize) -
             .routes(routes!(agent::outcome)),
     };
     let (api, _) = api.split_for_parts();
+    let api = match rest {
+        Rest::Served => api.merge(pages::routes()),
+        Rest::ProbesOnly => api,
+    };
     let router = api
         .route("/punctual.worker.v1.Worker/{method}", post_service(grpc::service(app.clone())))
         .route(enrolment_service::JOIN, post_service(enrolment_service::service(app.clone())))

@@ -23,6 +23,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+use crate::pages;
 use crate::permit::Asker;
 use crate::problem::Refused;
 
@@ -75,6 +76,9 @@ impl Lane {
 pub(crate) fn is_list(request: &Request) -> bool {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return false;
+    }
+    if pages::is_list(request.uri().path()) {
+        return true;
     }
     let mut parts = request.uri().path().trim_start_matches('/').split('/');
     match [parts.next(), parts.next(), parts.next(), parts.next(), parts.next()] {
@@ -228,6 +232,8 @@ mod tests {
             is_list(&http::Request::builder().method(method).uri(path).body(Body::empty()).unwrap())
         };
         for path in [
+            "/",
+            "/jobs?state=failed",
             "/v1/jobs",
             "/v1/jobs?limit=1000",
             "/v1/tasks",
@@ -246,8 +252,9 @@ mod tests {
             assert!(is_list("GET", path) && is_list("HEAD", path) && !is_list("POST", path), "{path}");
         }
         for path in [
-            "/",
             "/livez",
+            "/login",
+            "/jobs/job_1",
             "/readyz",
             "/v1/jobs/job_1",
             "/v1/jobs/job_1/logs",

@@ -39,6 +39,36 @@ const fn right(right: Right) -> Needs {
 
 /// By `operationId`.
 const TABLE: &[(&str, Needs)] = &[
+    ("view_overview", right(Right::ViewJobs)),
+    ("find", right(Right::ViewJobs)),
+    ("view_jobs", right(Right::ViewJobs)),
+    ("view_job", right(Right::ViewJobs)),
+    ("view_job_form", right(Right::SubmitJobs)),
+    ("preview_job", right(Right::SubmitJobs)),
+    ("view_tasks", right(Right::ViewTasks)),
+    ("view_task", right(Right::ViewTasks)),
+    ("view_schedules", right(Right::ViewSchedules)),
+    ("view_schedule", right(Right::ViewSchedules)),
+    ("view_schedule_form", right(Right::EditSchedules)),
+    ("view_schedule_edit", right(Right::ViewSchedules)),
+    ("view_workflows", right(Right::ViewTasks)),
+    ("view_workflow", right(Right::ViewTasks)),
+    ("view_runs", right(Right::ViewJobs)),
+    ("view_run", right(Right::ViewJobs)),
+    ("view_queues", right(Right::ViewJobs)),
+    ("view_workers", right(Right::ViewWorkers)),
+    ("view_cluster", right(Right::ViewCluster)),
+    ("view_notifications", right(Right::ViewNotifications)),
+    ("view_artifacts", right(Right::ViewArtifacts)),
+    ("view_secrets", right(Right::ViewSecrets)),
+    ("view_keys", right(Right::CreateKeys)),
+    ("view_people", right(Right::ManagePeople)),
+    ("view_namespaces", right(Right::ViewJobs)),
+    ("view_audit", right(Right::ReadAudit)),
+    ("view_login", Open),
+    ("view_asset", Open),
+    ("log_out", Anybody),
+    ("set_preferences", Anybody),
     ("list_tasks", right(Right::ViewTasks)),
     ("create_task", right(Right::EditTasks)),
     ("get_task", right(Right::ViewTasks)),
@@ -187,7 +217,12 @@ fn operations() -> Vec<Operation> {
             path: path.clone(),
         })
     });
-    each.collect()
+    let pages = crate::pages::ROUTES.iter().map(|route| Operation {
+        id: route.operation.to_owned(),
+        method: route.method.to_string(),
+        path: route.path.to_owned(),
+    });
+    each.chain(pages).collect()
 }
 
 fn needs(id: &str) -> Needs {
@@ -219,6 +254,7 @@ fn request(sender: &Sender, method: &str, path: &str, body: Option<Value>) -> Re
         .replace("{session}", "0000000000000001")
         .replace("{job}", "job_01m7et433kee4803yssgvaf2fh")
         .replace("{attempt}", "1")
+        .replace("{node}", "nothing")
         .replace("{code}", "forbidden");
     let path = path.replace("/v1/worker-tokens/{id}", "/v1/worker-tokens/jointoken_01m7et433kee4803yssgvaf2fh");
     let path = path.replace("/v1/worker-enrolments/{id}", "/v1/worker-enrolments/enrolment_01m7et433kee4803yssgvaf2fh");

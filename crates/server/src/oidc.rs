@@ -12,14 +12,12 @@ use punctual_app::{App, DevicePolled, FinishedLogin, ProviderAnswer, Transport};
 
 use crate::guard::Reached;
 use crate::identities::secret;
+use crate::pages::cookie;
 use crate::parse::{Json, NoParams, Params};
 use crate::problem::{Problems, Refused};
 
 pub(crate) const START: &str = "/v1/login/oidc/start";
 pub(crate) const CALLBACK: &str = "/v1/login/oidc/callback";
-
-/// Larger headers have more cookies than a browser keeps for us.
-const COOKIE_BYTES_MAX: usize = 16 << 10;
 
 /// Whether a provider sends a browser back. It comes from the provider's pages, which are of another site, and what it brings is
 /// worth nothing without the cookie of a login that began here.
@@ -157,15 +155,6 @@ fn to(address: &str) -> Response {
 /// With TLS, no other host can set a cookie of this name, and no connection without TLS.
 fn cookie_name(reached: &Reached) -> &'static str {
     if reached.is_encrypted() { "__Host-punctual_login" } else { "punctual_login" }
-}
-
-/// The cookie of this name; `None` if there are two, of which one is somebody else's.
-fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
-    let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
-    let pairs = lines.filter(|line| line.len() <= COOKIE_BYTES_MAX).flat_map(|line| line.split(';'));
-    let mut found = pairs.filter_map(|pair| pair.trim().split_once('=')).filter(|(known, _)| *known == name);
-    let (_, value) = found.next()?;
-    found.next().is_none().then(|| value.to_owned())
 }
 
 /// A click is asked for: whoever sent somebody here with a link of their own must not get a session by it.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::pages::{self, WrongLogin};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, Method, StatusCode, header};
 use punctual_api::{ErrorKind, Problem};
@@ -94,8 +95,16 @@ fn status(kind: ErrorKind) -> StatusCode {
 }
 
 /// Writes the body, now that the request's id is known, and logs what was not the client's fault.
-pub(crate) fn finish(response: Response, request_id: &str, method: &Method, path: &str) -> Response {
+/// `page` is the address of whoever would rather read a page.
+pub(crate) fn finish(
+    response: Response,
+    request_id: &str,
+    method: &Method,
+    path: &str,
+    page: Option<&str>,
+) -> Response {
     let (mut parts, body) = response.into_parts();
+    let wrong_login = parts.extensions.remove::<WrongLogin>();
     let Some(Refused(error)) = parts.extensions.remove::<Refused>() else {
         return Response::from_parts(parts, body);
     };
@@ -111,6 +120,22 @@ pub(crate) fn finish(response: Response, request_id: &str, method: &Method, path
         retryable: error.kind.is_retryable(),
         errors: error.errors,
     };
+    if let Some(address) = page {
+        let mut page = match wrong_login {
+            Some(wrong) => {
+                let mut page = wrong.page(&problem.detail);
+                *page.status_mut() = parts.status;
+                page
+            }
+            None => pages::refusal(&problem, method, address),
+        };
+        for name in [header::RETRY_AFTER, header::ALLOW] {
+            if let Some(value) = parts.headers.remove(&name) {
+                page.headers_mut().insert(name, value);
+            }
+        }
+        return page;
+    }
     let json = serde_json::to_vec(&problem).expect("a problem is JSON");
     parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
     parts.headers.remove(header::CONTENT_LENGTH);

@@ -196,9 +196,9 @@ fn welcome(ready: &ServerReady, asked: SocketAddr, usual: &str, place: &str, cal
     let server = if url == usual.trim_end_matches('/') { String::new() } else { format!(" --server {url}") };
     format!(
         "Punctual is ready: a server and a worker\n\n  \
-         address  {url}{why_other}, only reachable from this machine\n  \
-         data     {place} ({store})\n  \
-         calls    tasks may call {calls}\n\n\
+         dashboard  {url}/{why_other}, only reachable from this machine\n  \
+         data       {place} ({store})\n  \
+         calls      tasks may call {calls}\n\n\
          Try, in another terminal:\n  \
          punctual run{server} --probe '{{\"output\":\"hello\"}}' --wait\n  \
          punctual run{server} --http {url}/livez --in 5s\n  \

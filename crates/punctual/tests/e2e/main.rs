@@ -14,6 +14,7 @@ mod cluster_secret;
 mod commands;
 mod contract;
 mod crash;
+mod dashboard;
 mod data_keys;
 mod delete_race;
 mod docs;
