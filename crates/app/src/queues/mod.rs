@@ -225,7 +225,7 @@ impl App {
         let row = |task: &Arc<Task>| known.get(task.namespace, &task.spec.queue);
         let draining = tasks.iter().filter_map(row).find(|row| row.state == QueueState::Draining);
         draining.map_or(Ok(()), |row| {
-            let detail = format!("queue {} is draining {}", row.name, since(row));
+            let detail = format!("queue {} is draining {}", row.name, row.since());
             let hint =
                 format!("submit to another queue, or let it accept jobs with POST /v1/queues/{}/resume", row.name);
             Err(AppError::new(ErrorKind::QueueDraining, detail).hint(hint))
@@ -236,7 +236,7 @@ impl App {
     pub(crate) fn queue_paused(&self, task: &Task) -> Option<String> {
         let known = self.0.engine.queues();
         let paused = known.get(task.namespace, &task.spec.queue).filter(|row| row.state == QueueState::Paused)?;
-        Some(format!("queue {} is paused {}", paused.name, since(paused)))
+        Some(format!("queue {} is paused {}", paused.name, paused.since()))
     }
 
     fn queue_view(&self, namespace: NamespaceId, name: &str, row: Option<&QueueRow>, loads: &Loads) -> QueueView {
@@ -289,12 +289,6 @@ fn was_set(row: &QueueRow) -> bool {
 /// For the audit log.
 fn described(known: Option<&QueueRow>) -> String {
     known.map_or_else(|| "active, never changed".to_owned(), |row| format!("{}, revision {}", row.state, row.revision))
-}
-
-/// Such as: since 2026-11-18T12:00:00Z by user:ana: the provider is down
-fn since(row: &QueueRow) -> String {
-    let note = row.note.as_deref().map(|note| format!(": {note}")).unwrap_or_default();
-    format!("since {} by {}{note}", row.state_by.at, row.state_by.who)
 }
 
 /// A text that sorts before the name, and after every other name that sorts before it.
