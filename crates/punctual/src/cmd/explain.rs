@@ -137,8 +137,10 @@ pub(crate) async fn run(args: ExplainArgs, context: &Context) -> anyhow::Result<
                 let why = context.out.zone.localize(&run.explanation);
                 context.out.line(&format!("{}: {why}", context.out.state_text(&run.state)))?;
                 let waits = |node: &NodeView| {
-                    let what = node.waiting_for.as_deref()?;
-                    Some(format!("  {} waits for {}", view::one_line(&node.name), view::one_line(what)))
+                    let note = node.note.as_deref().filter(|_| node.state == "open");
+                    let note = note.map(|note| format!(": {}", view::one_line(note))).unwrap_or_default();
+                    let what = context.out.zone.localize(&view::workflow::waits(node)?);
+                    Some(format!("  {} {what}{note}", view::one_line(&node.name)))
                 };
                 run.nodes.iter().filter_map(waits).try_for_each(|line| context.out.line(&line))?;
             }
