@@ -55,7 +55,12 @@ async fn queues_are_listed_by_name_page_by_page_wherever_they_come_from() {
     app.put_queue(&by(app), "ahead", QueueRequest::default(), Precondition::None).await.unwrap();
     app.pause_queue(&by(app), "mail", NoteRequest::default()).await.unwrap();
     let (first, cursor) = names(app, "3", None).await;
-    assert_eq!((&first[..], cursor.as_deref()), (&["a-b", "ahead", "mail"].map(str::to_owned)[..], Some("mail")));
+    assert_eq!((&first[..], cursor.as_deref()), (&["a-b", "ahead", "mail"].map(str::to_owned)[..], Some("after:mail")));
+    for bad in ["garbage", "mail", "after:"] {
+        let query = QueueQuery { limit: None, cursor: Some(bad.to_owned()) };
+        let error = app.list_queues(&by::<ViewJobs>(app), &query).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::InvalidRequest, "{bad}");
+    }
     let (rest, cursor) = names(app, "3", cursor).await;
     assert_eq!((&rest[..], cursor), (&["web".to_owned()][..], None));
 }

@@ -82,7 +82,7 @@ impl App {
         let names: BTreeSet<String> = others.filter(|name| name.as_str() > after).chain(of_tasks).collect();
         let has_more = names.len() > limit;
         let names: Vec<String> = names.into_iter().take(limit).collect();
-        let next = names.last().filter(|_| has_more).cloned();
+        let next = names.last().filter(|_| has_more).map(|name| parameters::write_name_cursor(name));
         Ok((names, next))
     }
 
