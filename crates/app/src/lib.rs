@@ -42,6 +42,7 @@ mod principal;
 mod queues;
 mod quotas;
 pub mod rates;
+mod reach;
 mod ready;
 mod recheck;
 mod replays;

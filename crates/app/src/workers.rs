@@ -12,6 +12,7 @@ use punctual_store::{LogChunk, SeenWorker};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::enrolments::enrolment_of;
 use crate::logs::checked_marks;
 use crate::principal::By;
 use crate::principal::permission::ServeJobs;
@@ -107,7 +108,8 @@ impl App {
             left_at: None,
         });
         let WorkerHello { worker, name, host, version, spec, held, acquired, commands_as } = hello;
-        let info = WorkerInfo { name, host, version, spec, commands_as };
+        let has_certificate = enrolment_of(by.principal()).is_some();
+        let info = WorkerInfo { name, host, version, spec, commands_as, has_certificate };
         Ok(self.0.engine.connect(worker, stream, info, held, acquired))
     }
 

@@ -157,12 +157,15 @@ impl App {
             PrincipalKind::Worker => self.renew(principal).map(drop),
             PrincipalKind::LocalUser => Ok(()),
             _ if is_here => Ok(()),
-            _ => {
-                let detail = "a worker on another machine needs a certificate";
-                Err(AppError::new(ErrorKind::WorkerNotEnrolled, detail)
-                    .hint("make a join token with `punctual worker token create`, and start the worker with --join"))
-            }
+            _ => Err(Self::certificate_lacking()),
         }
+    }
+
+    /// What a worker on another machine is told that shows no certificate.
+    pub fn certificate_lacking() -> AppError {
+        let detail = "a worker on another machine needs a certificate, and no other credential will do";
+        AppError::new(ErrorKind::WorkerNotEnrolled, detail)
+            .hint("make a join token with `punctual worker token create`, and start the worker with `punctual worker --join FILE`")
     }
 
     /// What a worker offers, cut to what its enrolment permits.

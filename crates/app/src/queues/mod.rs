@@ -78,7 +78,7 @@ impl App {
         let known = self.0.engine.queues();
         let described = known.of(namespace).map(|row| row.name.clone());
         let of_jobs = loads.by_queue.keys().cloned();
-        let others = described.chain(of_jobs).chain(loads.named_by_workers().cloned());
+        let others = described.chain(of_jobs).chain(loads.named_by_workers.iter().cloned());
         let names: BTreeSet<String> = others.filter(|name| name.as_str() > after).chain(of_tasks).collect();
         let has_more = names.len() > limit;
         let names: Vec<String> = names.into_iter().take(limit).collect();
@@ -102,7 +102,7 @@ impl App {
 
     /// Whether a task, a job or a worker names the queue.
     async fn is_named(&self, namespace: NamespaceId, name: &str, loads: &Loads) -> Result<bool> {
-        if loads.by_queue.contains_key(name) || loads.named_by_workers().any(|queue| queue == name) {
+        if loads.by_queue.contains_key(name) || loads.named_by_workers.contains(name) {
             return Ok(true);
         }
         let before = before(name);
