@@ -73,6 +73,7 @@ impl App {
     /// A worker opened a stream.
     pub async fn greet_worker(&self, by: &By<ServeJobs>) -> Result<Greeting> {
         self.check_worker(by)?;
+        self.know_namespaces_of(by).await;
         if !self.0.settings.roles.scheduler {
             return Err(AppError::new(ErrorKind::Unavailable, "this server does not have the role scheduler"));
         }
