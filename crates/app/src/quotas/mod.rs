@@ -80,7 +80,10 @@ impl App {
                     let shown = format!("namespace {} submits {} jobs a second", limited.name, grouped(rate));
                     let detail = format!("{shown}, as many as it may (quota submissions_per_second)");
                     AppError::new(ErrorKind::RateQuotaExceeded, detail)
-                        .hint("wait as long as Retry-After says, or ask an administrator for a larger quota")
+                        .hint(format!(
+                            "wait {} (Retry-After), or ask an administrator for a larger quota",
+                            AppError::wait_shown(wait)
+                        ))
                         .retry_after(wait)
                 },
             )?;
