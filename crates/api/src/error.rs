@@ -125,7 +125,7 @@ WorkerTokenNotFound "worker_token_not_found" 404 5 "There is no such join token"
     DigestMismatch "digest_mismatch" 422 2 "The file does not have the digest that was declared";
     RateQuotaExceeded "rate_quota_exceeded" 429 7 "The namespace submits more jobs a second than its quota";
     TooManyLogins "too_many_logins" 429 7 "Too many logins failed or are under way";
-    TooManyRequests "too_many_requests" 429 7 "The server has too much to do";
+    TooManyRequests "too_many_requests" 429 7 "Too many requests at a time";
     Internal "internal" 500 1 "Something is wrong in the server";
     DatabaseCorrupt "database_corrupt" 500 1 "The database is corrupt";
     Unavailable "unavailable" 503 7 "The server cannot answer now";

@@ -233,10 +233,13 @@ pub struct NodeView {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub ended_at: Option<Timestamp>,
-    /// Why it came to this, if no job says so.
+    /// Why it came to this. Of nodes whose jobs failed, the first five quote them.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
-    /// The nodes before it that have not ended, or the decision that it waits for.
+    /// What people are to decide about, as the definition of the gate says.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub note: Option<String>,
+    /// The nodes before it that have not ended, the decision that it waits for, or why its job waits.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub waiting_for: Option<String>,
     /// Who approved, rejected or skipped it.

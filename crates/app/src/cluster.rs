@@ -119,6 +119,15 @@ impl Cluster {
         servers.into()
     }
 
+    /// Of the server that decides there, if it is known.
+    pub(crate) fn address(&self, place: &Place) -> Option<String> {
+        match place {
+            Place::Here => Some(self.picture.borrow().member(self.engine.server())?.member.address.clone()),
+            Place::At(peer) => Some(peer.address.clone()),
+            Place::Nowhere => None,
+        }
+    }
+
     fn place_of(&self, picture: &Picture, server: ServerId) -> Place {
         if server == self.engine.server() {
             return Place::Here;

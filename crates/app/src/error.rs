@@ -85,6 +85,11 @@ impl AppError {
         self
     }
 
+    /// A wait as `Retry-After` says it.
+    pub fn wait_shown(wait: Span) -> String {
+        format!("{} s", wait.to_std().as_secs_f64().ceil() as u64)
+    }
+
     /// The same error, and when to try again.
     #[must_use]
     pub fn retry_after(mut self, wait: Span) -> Self {

@@ -81,7 +81,9 @@ impl App {
         let about = self.job_facts(id, &record, task.as_deref(), &live).await?;
         let waiting_for = match (&record, &live, &task) {
             (JobRecord::Hot { job, .. }, Live::Waiting, Some(task)) if job.key.due_at <= self.now() => {
-                job_waits_for(job, self.waiting_reasons(std::iter::once(task)).await.remove(&task_id))
+                let shard = id.shard();
+                let mut reasons = self.waiting_reasons(std::iter::once((shard, task))).await;
+                job_waits_for(job, reasons.remove(&(task_id, shard)))
             }
             (JobRecord::Hot { job, .. }, Live::Waiting, _) => explain::could_not_start(job),
             _ => None,
@@ -122,7 +124,7 @@ impl App {
                         explain::running(&job, task.as_deref(), view, self.0.settings.worker_dead_after)
                     }
                     Live::Waiting => {
-                        let quota = self.running_quota_reached(job.namespace).await?;
+                        let quota = self.running_quota(job.namespace).await?;
                         let paused = task.as_deref().and_then(|task| self.queue_paused(task));
                         let workers = ShardWorkers { quota, paused, ..self.workers_of(id.shard()).await };
                         let awaited = self.awaited(task.as_deref()).await?;

@@ -42,6 +42,7 @@ mod principal;
 mod queues;
 mod quotas;
 pub mod rates;
+mod reach;
 mod ready;
 mod recheck;
 mod replays;
@@ -84,7 +85,7 @@ pub use authority::{AUTHORITY_SETTLES, AuthorityError, KnownAuthorities, OVERLAP
 pub use backfills::{AbortedJobs, BackfillAdvance, Backfilling};
 pub use cluster_keys::{ClusterKeys, KeySet, OpenedSecrets, SECRET_OVERLAP_DEFAULT};
 pub use data_keys::VaultKeys;
-pub use enrolments::{CERTIFICATE_LIFETIME, IssuedCertificate};
+pub use enrolments::{CERTIFICATE_LIFETIME, IssuedCertificate, JoiningWorker};
 pub use error::AppError;
 pub use faults::{Checked, Faults};
 pub use identities::{BegunLogin, DevicePolled, FinishedLogin, GroupRules, OpenIdParts};

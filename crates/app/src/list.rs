@@ -255,14 +255,15 @@ impl App {
         let tasks = self.tasks_by_id(page.rows.iter().map(Row::task)).await?;
         let titles = self.titles(tasks.values().map(|task| &**task), page.rows.iter().filter_map(Row::schedule)).await;
         let now = self.now();
-        let waiting = page.rows.iter().filter(|row| row.waits(now)).filter_map(|row| tasks.get(&row.task()));
+        let waiting = page.rows.iter().filter(|row| row.waits(now));
+        let waiting = waiting.filter_map(|row| Some((row.id().shard(), tasks.get(&row.task())?)));
         let reasons = self.waiting_reasons(waiting).await;
         let last_reasons = self.last_reasons(page.rows.iter().filter_map(Row::retries)).await?;
         let summarize = |row: Row| {
             let known = tasks.get(&row.task()).map(|task| &**task);
             let last_reason = last_reasons.get(&row.id()).cloned();
             let (task, title) = (task_ref(row.task(), known), titles.of(row.titled(known)));
-            let waiting_for = row.waiting_for(reasons.get(&row.task()), now);
+            let waiting_for = row.waiting_for(reasons.get(&(row.task(), row.id().shard())), now);
             let late_by = row.late_by(now);
             let schedule = |source: Source| job_schedule(source, &titles);
             match row {

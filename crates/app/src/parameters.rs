@@ -97,10 +97,18 @@ pub(crate) fn page<T>(
     Ok((limit, cursor))
 }
 
+/// What the cursors of lists in order of names begin with. No name has it.
+const AFTER: &str = "after:";
+
 /// The cursor of a list in order of names.
+pub(crate) fn write_name_cursor(name: &str) -> String {
+    format!("{AFTER}{name}")
+}
+
 pub(crate) fn name_cursor(text: &str) -> Result<String> {
-    validate::name("cursor", text).map_err(|_| bad_cursor())?;
-    Ok(text.to_owned())
+    let name = text.strip_prefix(AFTER).ok_or_else(bad_cursor)?;
+    validate::name("cursor", name).map_err(|_| bad_cursor())?;
+    Ok(name.to_owned())
 }
 
 pub(crate) fn bad_cursor() -> AppError {
@@ -123,6 +131,14 @@ mod tests {
         }
         let refused = number("limit", Some("0"), 1..=1000_u32).unwrap_err();
         assert_eq!(refused.detail, "limit: must be a number from 1 to 1000");
+    }
+
+    #[test]
+    fn a_cursor_of_names_reads_back_and_anything_else_is_refused() {
+        assert_eq!(name_cursor(&write_name_cursor("nightly")).unwrap(), "nightly");
+        for bad in ["", "garbage", "after:", "after:a b", "nightly"] {
+            assert!(name_cursor(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Whether some connected worker can run a task: one answer, in the same words, for submissions, lists, explanations and
 //! notification rules. Does not decide where a job runs; see core::shard::ready.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -10,13 +11,17 @@ use punctual_api::Warning;
 use punctual_core::run::{Binary, Network};
 use punctual_core::shard::event::WorkerSpec;
 use punctual_core::task::{Run, Task, TaskSpec, default_queue};
-use punctual_core::{NamespaceId, TaskId};
+use punctual_core::{NamespaceId, ShardId, TaskId};
+use punctual_engine::WorkerInfo;
 use punctual_store::HotJob;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::cluster::Place;
+use crate::peers::WorkersThere;
+use crate::reach::{ConnectedWorker, divide, is_loopback};
 use crate::secrets::plain_credentials;
+use crate::shard_workers::ShardWorkers;
 use crate::{App, WorkerProgram, explain};
 
 /// What other servers said of their workers is believed for this long.
@@ -29,7 +34,7 @@ const WARNINGS_MAX: usize = 10;
 const FOUND_MAX: usize = 1024;
 
 /// The connected workers of the other servers; `None` if not all of them answered.
-pub(crate) type Answer = Option<Arc<[WorkerSpec]>>;
+pub(crate) type Answer = Option<Arc<[ConnectedWorker]>>;
 
 /// What the other servers said of their workers a moment ago.
 #[derive(Default)]
@@ -45,7 +50,7 @@ pub(crate) struct Seen {
 /// What was found when workers for a task were looked for.
 struct Found {
     /// The workers of the other servers. `None`: a worker of this server can run the task.
-    elsewhere: Option<Arc<[WorkerSpec]>>,
+    elsewhere: Option<Arc<[ConnectedWorker]>>,
     lack: Option<String>,
 }
 
@@ -122,12 +127,7 @@ pub(crate) fn lack(spec: &TaskSpec, workers: &[WorkerSpec], program: WorkerProgr
     })
 }
 
-/// What a due job of this task waits for.
-pub(crate) fn waits_for(spec: &TaskSpec, workers: &[WorkerSpec], program: WorkerProgram) -> String {
-    lack(spec, workers, program).unwrap_or_else(busy)
-}
-
-fn busy() -> String {
+pub(crate) fn busy() -> String {
     "the workers that can run it are busy".to_owned()
 }
 
@@ -201,7 +201,7 @@ fn labels(spec: &TaskSpec) -> String {
 impl App {
     /// What no worker of the cluster has that the task needs. `None` if one can run it, or if not all servers answered.
     pub(crate) async fn lack_of(&self, namespace: NamespaceId, spec: &TaskSpec) -> Option<String> {
-        self.look_for_workers(namespace, spec).await?.lack
+        self.look_for_workers(&self.place_for_new_jobs(), namespace, spec).await?.lack
     }
 
     /// The same for a stored task, from memory as long as the same workers are connected.
@@ -210,24 +210,40 @@ impl App {
         if let Some(lack) = self.0.workers_seen.found(task, changes) {
             return lack;
         }
-        let found = self.look_for_workers(task.namespace, &task.spec).await?;
+        let found = self.look_for_workers(&self.place_for_new_jobs(), task.namespace, &task.spec).await?;
         let lack = found.lack.clone();
         self.0.workers_seen.remember(task, changes, found);
         lack
     }
 
-    /// `None` if not all servers answered.
-    async fn look_for_workers(&self, namespace: NamespaceId, spec: &TaskSpec) -> Option<Found> {
+    /// Jobs are submitted to shards of this server, if it owns any.
+    fn place_for_new_jobs(&self) -> Place {
+        if self.0.cluster.owned_here().is_empty() { Place::Nowhere } else { Place::Here }
+    }
+
+    /// For jobs that are decided about at this place. `None` if not all servers answered.
+    async fn look_for_workers(&self, place: &Place, namespace: NamespaceId, spec: &TaskSpec) -> Option<Found> {
         // From memory: nearly always some worker here can.
-        if self.0.engine.any_connected(|worker| worker.namespaces.serves(namespace) && can_run(spec, worker)) {
+        let owner = self.0.cluster.address(place);
+        let lets_all_in = *place == Place::Here || owner.as_deref().is_none_or(is_loopback);
+        if self.0.engine.any_connected(|worker| {
+            let WorkerInfo { spec: offered, has_certificate, .. } = worker;
+            (lets_all_in || *has_certificate) && offered.namespaces.serves(namespace) && can_run(spec, offered)
+        }) {
             return Some(Found { elsewhere: None, lack: None });
         }
         let elsewhere = self.workers_elsewhere().await?;
         // Those of this server again: one may have connected meanwhile.
-        let mut workers = self.0.engine.connected_specs();
+        let mut workers = self.connected_here();
         workers.extend(elsewhere.iter().cloned());
+        let (workers, cut_off) = divide(workers, owner.as_deref());
         let of_tenant = of_tenant(namespace, &workers);
-        let lack = if of_tenant.is_empty() && self.has_tenants() {
+        let cut_off = || cut_off.explain(namespace, spec);
+        let lack = if !of_tenant.iter().any(|worker| can_run(spec, worker))
+            && let Some(cut_off) = cut_off()
+        {
+            Some(cut_off)
+        } else if of_tenant.is_empty() && self.has_tenants() {
             Some(NAMESPACE_UNSERVED.to_owned())
         } else {
             lack(spec, &of_tenant, self.0.settings.worker_program)
@@ -240,6 +256,13 @@ impl App {
         self.0.settings.worker_program == WorkerProgram::Worker
             && self.0.namespaces.revision().is_some()
             && !self.0.namespaces.is_single()
+    }
+
+    /// The workers that are connected to this server.
+    pub(crate) fn connected_here(&self) -> Vec<ConnectedWorker> {
+        let address = self.0.cluster.address(&Place::Here).unwrap_or_default();
+        let infos = self.0.engine.connected_infos().into_iter();
+        infos.map(|info| ConnectedWorker::new(info, &address)).collect()
     }
 
     /// The workers that are connected to other servers, as of a moment ago; `None` if not all servers answered.
@@ -259,11 +282,15 @@ impl App {
         }
         let places = self.0.cluster.schedulers();
         let others = places.iter().filter(|place| **place != Place::Here);
-        let answers = join_all(others.map(|place| self.workers_at(place))).await;
+        let answers = join_all(others.map(async |place| Some((place, self.workers_at(place).await?)))).await;
         let answers: Option<Vec<_>> = answers.into_iter().collect();
         let workers = answers.map(|answers| {
-            let known = answers.into_iter().flat_map(|there| there.known);
-            known.filter(|(status, _)| status.is_connected).map(|(_, info)| info.spec).collect()
+            let of_place = |(place, there): (&Place, WorkersThere)| {
+                let address = self.0.cluster.address(place).unwrap_or_default();
+                let connected = there.known.into_iter().filter(|(status, _)| status.is_connected);
+                connected.map(move |(_, info)| ConnectedWorker::new(info, &address))
+            };
+            answers.into_iter().flat_map(of_place).collect()
         });
         seen.put(workers.clone());
         workers
@@ -296,28 +323,49 @@ impl App {
         warnings
     }
 
-    /// What each of these tasks' due jobs wait for.
+    /// What each of these tasks' due jobs wait for, by their shards.
     pub(crate) async fn waiting_reasons<'a>(
         &self,
-        tasks: impl Iterator<Item = &'a Arc<Task>>,
-    ) -> BTreeMap<TaskId, String> {
+        tasks: impl Iterator<Item = (ShardId, &'a Arc<Task>)>,
+    ) -> BTreeMap<(TaskId, ShardId), String> {
         let mut reasons = BTreeMap::new();
-        for task in tasks {
-            if reasons.contains_key(&task.id) {
+        // Jobs of a task wait for the same in all shards of one server.
+        let mut known: BTreeMap<(TaskId, Option<String>), String> = BTreeMap::new();
+        for (shard, task) in tasks {
+            let key = (task.id, shard);
+            if reasons.contains_key(&key) {
                 continue;
             }
-            let reason = match (self.queue_paused(task), task.waits_for) {
-                (Some(paused), _) => paused,
-                (None, Some(artifact)) => format!("waits for {artifact} to arrive"),
-                (None, None) => match self.lack_of(task.namespace, &task.spec).await {
-                    Some(lack) => lack,
-                    // If that cannot be read now, it says less.
-                    None => self.running_quota_reached(task.namespace).await.ok().flatten().unwrap_or_else(busy),
-                },
+            let owner = self.0.cluster.address(&self.0.cluster.place(shard));
+            let reason = match known.entry((task.id, owner)) {
+                Entry::Occupied(known) => known.get().clone(),
+                Entry::Vacant(unknown) => unknown.insert(self.waiting_reason(shard, task).await).clone(),
             };
-            reasons.insert(task.id, reason);
+            reasons.insert(key, reason);
         }
         reasons
+    }
+
+    async fn waiting_reason(&self, shard: ShardId, task: &Task) -> String {
+        match (self.queue_paused(task), task.waits_for) {
+            (Some(paused), _) => return paused,
+            (None, Some(artifact)) => return format!("waits for {artifact} to arrive"),
+            (None, None) => {}
+        }
+        let place = self.0.cluster.place(shard);
+        let found = self.look_for_workers(&place, task.namespace, &task.spec).await;
+        if let Some(lack) = found.and_then(|found| found.lack) {
+            return lack;
+        }
+        // If that cannot be read now, it says less.
+        match self.running_quota(task.namespace).await.ok().flatten() {
+            Some(quota) if quota.is_reached() => quota.explain(),
+            Some(quota) => {
+                let workers = ShardWorkers { quota: Some(quota), ..self.workers_of(shard).await };
+                workers.waits_for(task, self.0.settings.worker_program)
+            }
+            None => busy(),
+        }
     }
 }
 
@@ -333,7 +381,7 @@ mod tests {
     use punctual_core::namespace::ServedNamespaces;
     use punctual_core::run::Command;
     use punctual_core::task::{Handler, Priority};
-    use punctual_core::{Counters, JobId, JobKey, ShardId, Timestamp};
+    use punctual_core::{Counters, JobId, JobKey, Timestamp};
 
     fn worker(queue: &str, capability: &str, labels: &[(&str, &str)]) -> WorkerSpec {
         WorkerSpec {

@@ -329,6 +329,13 @@ pub struct Transport {
     pub is_encrypted: bool,
 }
 
+impl Transport {
+    /// Whether the client is on the server's machine, as far as it is known.
+    pub fn is_here(&self) -> bool {
+        self.address.is_none_or(|address| address.to_canonical().is_loopback())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::permission::{EditTasks, ViewJobs};

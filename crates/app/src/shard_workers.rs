@@ -8,20 +8,26 @@ use punctual_core::task::{Run, Task, default_queue};
 
 use crate::cluster::Place;
 use crate::peers::WorkersThere;
-use crate::placement::{NAMESPACE_UNSERVED, can_run, lack, of_tenant, waits_for};
+use crate::placement::{NAMESPACE_UNSERVED, busy, can_run, lack, of_tenant};
+use crate::quotas::RunningQuota;
+use crate::reach::{ConnectedWorker, CutOffWorkers, divide};
 use crate::{App, WorkerProgram, WorkerRequest};
 
 #[derive(Default)]
 pub(crate) struct ShardWorkers {
     /// Connected to the owner of the shard.
     pub(crate) here: Vec<WorkerSpec>,
-    /// Connected to any server.
+    /// Of these, those that have a free slot for jobs of the owner.
+    pub(crate) idle: Vec<WorkerSpec>,
+    /// Connected to any server, and able to connect to the owner.
     pub(crate) anywhere: Vec<WorkerSpec>,
+    /// Connected to other servers alone.
+    pub(crate) cut_off: CutOffWorkers,
     pub(crate) requests: Vec<WorkerRequest>,
     /// Whether several namespaces share the workers.
     pub(crate) has_tenants: bool,
-    /// That as many attempts of the job's namespace run as may.
-    pub(crate) quota: Option<String>,
+    /// If the running attempts of the job's namespace are limited.
+    pub(crate) quota: Option<RunningQuota>,
     /// That the queue of the job is paused.
     pub(crate) paused: Option<String>,
 }
@@ -39,9 +45,14 @@ impl ShardWorkers {
         }
         let here = of_tenant(task.namespace, &self.here);
         if here.iter().any(|worker| can_run(spec, worker)) {
-            return self.quota.clone().unwrap_or_else(|| waits_for(spec, &here, program));
+            return self.waits_for_slot(task);
         }
         let anywhere = of_tenant(task.namespace, &self.anywhere);
+        if !anywhere.iter().any(|worker| can_run(spec, worker))
+            && let Some(cut_off) = self.cut_off.explain(task.namespace, spec)
+        {
+            return cut_off;
+        }
         if anywhere.is_empty() && self.has_tenants {
             return NAMESPACE_UNSERVED.to_owned();
         }
@@ -55,6 +66,15 @@ impl ShardWorkers {
             (None, None) => "the server of its shard has no connection to a worker that can run it yet, and asks the \
                              other servers for one"
                 .to_owned(),
+        }
+    }
+
+    /// Why a job waits although a worker that is connected to its owner can run it.
+    fn waits_for_slot(&self, task: &Task) -> String {
+        let is_idle = || of_tenant(task.namespace, &self.idle).iter().any(|worker| can_run(&task.spec, worker));
+        match &self.quota {
+            Some(quota) if quota.is_reached() || is_idle() => quota.explain(),
+            Some(_) | None => busy(),
         }
     }
 
@@ -110,16 +130,23 @@ impl App {
     pub(crate) async fn workers_of(&self, shard: ShardId) -> ShardWorkers {
         let place = self.0.cluster.place(shard);
         let WorkersThere { known, requests } = self.workers_at(&place).await.unwrap_or_default();
-        let connected = known.into_iter().filter(|(status, _)| status.is_connected);
-        let here: Vec<WorkerSpec> = connected.map(|(_, info)| info.spec).collect();
-        let mut anywhere = here.clone();
-        anywhere.extend(self.0.engine.connected_specs());
+        let (mut here, mut idle) = (Vec::new(), Vec::new());
+        for (status, info) in known.into_iter().filter(|(status, _)| status.is_connected) {
+            if status.running < status.credit {
+                idle.push(info.spec.clone());
+            }
+            here.push(info.spec);
+        }
+        let mut all: Vec<ConnectedWorker> = self.connected_here();
         if place != Place::Nowhere
             && let Some(elsewhere) = self.workers_elsewhere().await
         {
-            anywhere.extend(elsewhere.iter().cloned());
+            all.extend(elsewhere.iter().cloned());
         }
-        ShardWorkers { here, anywhere, requests, has_tenants: self.has_tenants(), quota: None, paused: None }
+        let (mut anywhere, cut_off) = divide(all, self.0.cluster.address(&place).as_deref());
+        anywhere.extend(here.iter().cloned());
+        let has_tenants = self.has_tenants();
+        ShardWorkers { here, idle, anywhere, cut_off, requests, has_tenants, quota: None, paused: None }
     }
 }
 
@@ -174,14 +201,7 @@ mod tests {
     fn a_job_whose_owner_has_no_worker_says_who_was_asked() {
         let gpu = || worker(&[("gpu", "yes")]);
         check(
-            ShardWorkers {
-                here: vec![gpu()],
-                anywhere: vec![gpu()],
-                requests: Vec::new(),
-                has_tenants: false,
-                quota: None,
-                paused: None,
-            },
+            ShardWorkers { here: vec![gpu()], anywhere: vec![gpu()], ..ShardWorkers::default() },
             "the workers that can run it are busy",
         );
         check(
@@ -189,22 +209,13 @@ mod tests {
                 here: vec![worker(&[])],
                 anywhere: vec![worker(&[])],
                 requests: vec![request(0)],
-                has_tenants: false,
-                quota: None,
-                paused: None,
+                ..ShardWorkers::default()
             },
             "no connected worker that runs probes has gpu=yes; start one with `punctual worker --labels gpu=yes`; asked \
              19 servers for workers with label gpu=yes since 1970-01-01T00:00:00.000000Z",
         );
         check(
-            ShardWorkers {
-                here: vec![],
-                anywhere: vec![gpu()],
-                requests: vec![request(1)],
-                has_tenants: false,
-                quota: None,
-                paused: None,
-            },
+            ShardWorkers { here: vec![], anywhere: vec![gpu()], requests: vec![request(1)], ..ShardWorkers::default() },
             "the server of its shard has no connection to a worker that can run it yet; asked 19 servers for workers with \
              label gpu=yes since 1970-01-01T00:00:00.000000Z, and 1 worker was told to connect",
         );
@@ -217,11 +228,37 @@ mod tests {
     #[test]
     fn a_job_that_a_worker_could_run_says_that_its_namespace_runs_as_much_as_it_may() {
         let gpu = || vec![worker(&[("gpu", "yes")])];
+        let quota = |running| Some(RunningQuota { namespace: "team-a".to_owned(), running, quota: 20 });
         let reached = "namespace team-a runs 20 of 20 attempts (quota running_attempts)";
-        let quota = || Some(reached.to_owned());
-        check(ShardWorkers { here: gpu(), anywhere: gpu(), quota: quota(), ..ShardWorkers::default() }, reached);
+        check(ShardWorkers { here: gpu(), anywhere: gpu(), quota: quota(20), ..ShardWorkers::default() }, reached);
+        let idle = ShardWorkers { here: gpu(), idle: gpu(), ..ShardWorkers::default() };
+        check(
+            ShardWorkers { quota: quota(0), ..idle },
+            "namespace team-a runs 0 of 20 attempts (quota running_attempts), and its share of this quota is being assigned to the server that owns the job",
+        );
+        check(
+            ShardWorkers { here: gpu(), quota: quota(0), ..ShardWorkers::default() },
+            "the workers that can run it are busy",
+        );
         // Without a worker, more places would not help.
-        check(ShardWorkers { quota: quota(), has_tenants: true, ..ShardWorkers::default() }, NAMESPACE_UNSERVED);
+        check(ShardWorkers { quota: quota(20), has_tenants: true, ..ShardWorkers::default() }, NAMESPACE_UNSERVED);
+    }
+
+    #[test]
+    fn a_job_whose_only_worker_cannot_connect_to_its_owner_is_unserved_and_says_why() {
+        let there = |has_certificate| {
+            let (spec, server) = (worker(&[("gpu", "yes")]), "https://host1.example:8020".to_owned());
+            let all = [ConnectedWorker { name: "w1".to_owned(), spec, has_certificate, server }];
+            let (anywhere, cut_off) = divide(all, Some("https://host2.example:8020"));
+            ShardWorkers { anywhere, cut_off, requests: vec![request(1)], ..ShardWorkers::default() }
+        };
+        let told = there(false).waits_for(&gpu_task(), WorkerProgram::Worker);
+        assert!(
+            told.starts_with("worker w1 could run it, but is connected to https://host1.example:8020 alone"),
+            "{told}"
+        );
+        assert!(there(false).is_unserved(&gpu_task()));
+        assert!(!there(true).is_unserved(&gpu_task()));
     }
 
     #[test]

@@ -175,7 +175,8 @@ impl App {
     pub async fn list_tasks(&self, by: &By<ViewTasks>, query: &TaskQuery) -> Result<TaskList> {
         let (limit, cursor) = read_page(query)?;
         let tasks = self.0.store.list_tasks(by.namespace(), cursor, limit).await?;
-        let next_cursor = if tasks.len() < limit { None } else { tasks.last().and_then(|task| task.name.clone()) };
+        let next_cursor = if tasks.len() < limit { None } else { tasks.last().and_then(|task| task.name.as_deref()) };
+        let next_cursor = next_cursor.map(parameters::write_name_cursor);
         Ok(TaskList { tasks: tasks.iter().map(|task| cut::task(by, view(task))).collect(), next_cursor })
     }
 

@@ -12,9 +12,11 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use punctual_core::shard::{FittingWorkers, PoolWanted, WorkerNeeds, WorkersWanted};
 use punctual_core::{ServerId, ShardId, Span, Timestamp, WorkerId};
+use punctual_engine::Reach;
 use tokio::time::timeout;
 
 use crate::cluster::Place;
+use crate::reach::is_loopback;
 use crate::{App, AppError, Peer, Result};
 
 /// Pools that one question is about. Others have their turn in the next round.
@@ -204,7 +206,11 @@ impl App {
             return Err(AppError::invalid("a server asks for too many workers at a time"));
         }
         let turn = usize::try_from(turn).unwrap_or_default();
-        let FittingWorkers { pools, workers } = self.0.engine.invite_workers(by, wanted, turn).await?;
+        // An invitation to a server that does not let the worker in would be counted, and come to nothing.
+        let asker = self.0.cluster.scheduler_peers().into_iter().find(|peer| peer.id == by);
+        let is_elsewhere = asker.is_some_and(|asker| !is_loopback(&asker.address));
+        let reach = if is_elsewhere { Reach::WithCertificate } else { Reach::AllWorkers };
+        let FittingWorkers { pools, workers } = self.0.engine.invite_workers(by, wanted, turn, reach).await?;
         Ok(InvitedWorkers {
             pools: pools.iter().map(|told| told.len() as u32).collect(),
             workers: workers.into_iter().map(|(worker, _)| worker).collect(),

@@ -12,6 +12,7 @@ use punctual_store::{LogChunk, SeenWorker};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::enrolments::enrolment_of;
 use crate::logs::checked_marks;
 use crate::principal::By;
 use crate::principal::permission::ServeJobs;
@@ -72,6 +73,7 @@ impl App {
     /// A worker opened a stream.
     pub async fn greet_worker(&self, by: &By<ServeJobs>) -> Result<Greeting> {
         self.check_worker(by)?;
+        self.know_namespaces_of(by).await;
         if !self.0.settings.roles.scheduler {
             return Err(AppError::new(ErrorKind::Unavailable, "this server does not have the role scheduler"));
         }
@@ -107,7 +109,8 @@ impl App {
             left_at: None,
         });
         let WorkerHello { worker, name, host, version, spec, held, acquired, commands_as } = hello;
-        let info = WorkerInfo { name, host, version, spec, commands_as };
+        let has_certificate = enrolment_of(by.principal()).is_some();
+        let info = WorkerInfo { name, host, version, spec, commands_as, has_certificate };
         Ok(self.0.engine.connect(worker, stream, info, held, acquired))
     }
 

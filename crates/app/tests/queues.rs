@@ -7,13 +7,17 @@ use std::sync::Arc;
 use punctual_api::{
     ErrorKind, JobRequest, NamespaceRequest, NoteRequest, QueueDefaults, QueueQuery, QueueRequest, QueueView,
 };
-use punctual_app::permission::{ControlJobs, EditTasks, ManageNamespaces, SubmitJobs, ViewJobs};
-use punctual_app::{App, AppError, By, GivenPolicies, Permission, Precondition, SocketUser, Transport};
-use punctual_core::Span;
+use punctual_app::permission::{ControlJobs, EditTasks, ManageNamespaces, ServeJobs, SubmitJobs, ViewJobs};
+use punctual_app::{App, AppError, By, GivenPolicies, Permission, Precondition, SocketUser, Transport, WorkerHello};
+use punctual_core::namespace::ServedNamespaces;
 use punctual_core::queue::QueueState;
 use punctual_core::schedule::By as ChangedBy;
+use punctual_core::shard::event::{StreamId, WorkerSpec};
 use punctual_core::task::{Probe, Run, TaskSpec};
+use punctual_core::{NamespaceId, Span, WorkerId};
+use punctual_engine::{OutgoingReceiver, WorkerSession};
 use punctual_store::{QUEUES_MAX, QueueRow, Queues};
+use punctual_store_tests::fixture::at;
 
 use world::{World, by};
 
@@ -55,9 +59,58 @@ async fn queues_are_listed_by_name_page_by_page_wherever_they_come_from() {
     app.put_queue(&by(app), "ahead", QueueRequest::default(), Precondition::None).await.unwrap();
     app.pause_queue(&by(app), "mail", NoteRequest::default()).await.unwrap();
     let (first, cursor) = names(app, "3", None).await;
-    assert_eq!((&first[..], cursor.as_deref()), (&["a-b", "ahead", "mail"].map(str::to_owned)[..], Some("mail")));
+    assert_eq!((&first[..], cursor.as_deref()), (&["a-b", "ahead", "mail"].map(str::to_owned)[..], Some("after:mail")));
+    for bad in ["garbage", "mail", "after:"] {
+        let query = QueueQuery { limit: None, cursor: Some(bad.to_owned()) };
+        let error = app.list_queues(&by::<ViewJobs>(app), &query).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::InvalidRequest, "{bad}");
+    }
     let (rest, cursor) = names(app, "3", cursor).await;
     assert_eq!((&rest[..], cursor), (&["web".to_owned()][..], None));
+}
+
+/// A worker that serves a queue, until it is dropped.
+fn serve(app: &App, number: u64, queue: &str, namespaces: ServedNamespaces) -> (WorkerSession, OutgoingReceiver) {
+    let spec = WorkerSpec {
+        namespaces,
+        queues: vec![queue.to_owned()],
+        capabilities: vec!["probe".to_owned()],
+        labels: Default::default(),
+        credit: 1,
+    };
+    let hello = WorkerHello {
+        worker: WorkerId::new(at(0), number),
+        name: format!("w{number}"),
+        host: None,
+        version: "0".to_owned(),
+        spec,
+        held: Vec::new(),
+        acquired: 0,
+        commands_as: String::new(),
+    };
+    app.connect_worker(&by::<ServeJobs>(app), StreamId(number), hello).unwrap()
+}
+
+#[tokio::test]
+async fn the_queues_of_workers_of_one_namespace_are_there_and_those_of_shared_workers_are_not_shown_to_tenants() {
+    let world = World::new().await;
+    let app = &world.app;
+    let _alone = serve(app, 1, "alone", ServedNamespaces::All);
+    assert_eq!(names(app, "9", None).await.0, ["alone"], "there is one namespace");
+    app.refresh_namespaces().await.unwrap();
+    let request = NamespaceRequest { name: "team-a".to_owned(), ..NamespaceRequest::default() };
+    app.create_namespace(&by::<ManageNamespaces>(app), request).await.unwrap();
+    let tenant = local_in::<ViewJobs>(app, "team-a");
+    let only = |ids: &[NamespaceId]| ServedNamespaces::Only(ids.iter().copied().collect());
+    let _images = serve(app, 2, "images", only(&[tenant.namespace()]));
+    let _shared = serve(app, 3, "shared", only(&[tenant.namespace(), NamespaceId::DEFAULT]));
+    let _theirs = serve(app, 4, "theirs", only(&[NamespaceId::DEFAULT]));
+    let seen = app.list_queues(&tenant, &QueueQuery::default()).await.unwrap().queues;
+    assert_eq!(seen.iter().map(|queue| queue.name.as_str()).collect::<Vec<_>>(), ["images"]);
+    assert!(app.queue(&tenant, "images").await.unwrap().is_served);
+    for other in ["alone", "shared", "theirs"] {
+        assert_eq!(app.queue(&tenant, other).await.unwrap_err().kind, ErrorKind::QueueNotFound, "{other}");
+    }
 }
 
 #[tokio::test]

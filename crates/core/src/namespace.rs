@@ -51,6 +51,11 @@ impl ServedNamespaces {
         }
     }
 
+    /// Whether it serves this one and no other.
+    pub fn is_only(&self, namespace: NamespaceId) -> bool {
+        matches!(self, Self::Only(served) if served.len() == 1 && served.contains(&namespace))
+    }
+
     /// Those in both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {

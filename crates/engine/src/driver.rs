@@ -169,8 +169,11 @@ impl Driver {
                 self.streams.send_one(worker, stream, Outgoing { acks: attempts, ..Outgoing::default() });
             }
             Input::Invited { worker, stream, servers } => self.invite(worker, stream, servers),
-            Input::WorkersWanted { by, wanted, turn, answer } => {
-                let fitting = self.owner.fitting_workers(&wanted, turn);
+            Input::WorkersWanted { by, wanted, turn, may_connect, answer } => {
+                let mut fitting = self.owner.fitting_workers(&wanted, turn);
+                fitting.pools.iter_mut().chain([&mut fitting.workers]).for_each(|named| {
+                    named.retain(|(worker, _)| may_connect(*worker));
+                });
                 for (worker, stream) in fitting.pools.iter().flatten().chain(&fitting.workers) {
                     self.invite(*worker, *stream, vec![by]);
                 }

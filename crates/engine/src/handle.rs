@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use punctual_core::running_places::RunningReport;
-use punctual_core::shard::event::{Event, Loaded, Watch, WorkerSpec};
+use punctual_core::shard::event::{Event, Loaded, Watch};
 use punctual_core::shard::{Counts, LiveView, Owner, WorkerStatus};
 use punctual_core::task::Task;
 use punctual_core::{AttemptNo, JobId, NamespaceId, ServerId, ShardId, TaskId, WorkerId};
@@ -211,7 +211,7 @@ impl Engine {
     }
 
     /// Whether any worker that is connected to this server passes the test. Read from memory.
-    pub fn any_connected(&self, test: impl Fn(&WorkerSpec) -> bool) -> bool {
+    pub fn any_connected(&self, test: impl Fn(&WorkerInfo) -> bool) -> bool {
         self.0.connections.registry.any_connected(test)
     }
 
@@ -225,9 +225,9 @@ impl Engine {
         self.0.connections.registry.connected_len()
     }
 
-    /// What the workers can do that are connected to this server. Read from memory.
-    pub fn connected_specs(&self) -> Vec<WorkerSpec> {
-        self.0.connections.registry.connected_specs()
+    /// The workers that are connected to this server. Read from memory.
+    pub fn connected_infos(&self) -> Vec<WorkerInfo> {
+        self.0.connections.registry.connected_infos()
     }
 
     pub fn changes(&self) -> Changes {

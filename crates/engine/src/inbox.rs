@@ -48,6 +48,8 @@ pub(crate) enum Input {
         by: ServerId,
         wanted: WorkersWanted,
         turn: usize,
+        /// Which workers can connect to it.
+        may_connect: Box<dyn Fn(WorkerId) -> bool + Send>,
         answer: oneshot::Sender<FittingWorkers>,
     },
     Applied {

@@ -46,3 +46,4 @@ pub use queue_states::KnownQueues;
 pub use start::StartError;
 pub use streams::Outgoing;
 pub use worker_registry::WorkerInfo;
+pub use worker_requests::Reach;

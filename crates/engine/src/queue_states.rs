@@ -10,7 +10,7 @@ use std::time::Duration;
 use punctual_core::NamespaceId;
 use punctual_core::queue::{QueueLoad, QueueState};
 use punctual_core::shard::Owner;
-use punctual_core::shard::event::Event;
+use punctual_core::shard::event::{Event, PausedQueue};
 use punctual_store::{AllQueues, QueueRow, Result, Store};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
@@ -52,10 +52,10 @@ impl KnownQueues {
         self.has_draining
     }
 
-    fn paused(&self) -> Vec<(NamespaceId, String)> {
+    fn paused(&self) -> Vec<PausedQueue> {
         let all = self.rows.values().flat_map(BTreeMap::values);
         let paused = all.filter(|row| row.state == QueueState::Paused);
-        paused.map(|row| (row.namespace, row.name.clone())).collect()
+        paused.map(|row| PausedQueue { namespace: row.namespace, name: row.name.clone(), since: row.since() }).collect()
     }
 }
 

@@ -17,6 +17,8 @@ pub struct WorkerInfo {
     pub spec: WorkerSpec,
     /// The user that runs commands outside of the sandbox; empty if none does.
     pub commands_as: String,
+    /// Without one it is let in only by servers on its own machine.
+    pub has_certificate: bool,
 }
 
 struct RegisteredWorker {
@@ -66,21 +68,26 @@ impl WorkerRegistry {
         workers.get(&worker).is_some_and(|worker| worker.stream.is_some())
     }
 
+    pub(crate) fn has_certificate(&self, worker: WorkerId) -> bool {
+        let workers = self.workers.read().expect("no panic while the lock is held");
+        workers.get(&worker).is_some_and(|worker| worker.info.has_certificate)
+    }
+
     pub(crate) fn connected_len(&self) -> usize {
         let workers = self.workers.read().expect("no panic while the lock is held");
         workers.values().filter(|worker| worker.stream.is_some()).count()
     }
 
     /// Whether any worker that is connected now passes the test.
-    pub(crate) fn any_connected(&self, test: impl Fn(&WorkerSpec) -> bool) -> bool {
+    pub(crate) fn any_connected(&self, test: impl Fn(&WorkerInfo) -> bool) -> bool {
         let workers = self.workers.read().expect("no panic while the lock is held");
-        workers.values().any(|worker| worker.stream.is_some() && test(&worker.info.spec))
+        workers.values().any(|worker| worker.stream.is_some() && test(&worker.info))
     }
 
-    /// What the workers can do that are connected now.
-    pub(crate) fn connected_specs(&self) -> Vec<WorkerSpec> {
+    /// The workers that are connected now.
+    pub(crate) fn connected_infos(&self) -> Vec<WorkerInfo> {
         let workers = self.workers.read().expect("no panic while the lock is held");
-        workers.values().filter(|worker| worker.stream.is_some()).map(|worker| worker.info.spec.clone()).collect()
+        workers.values().filter(|worker| worker.stream.is_some()).map(|worker| worker.info.clone()).collect()
     }
 
     /// Joins what the owner knows with what workers reported, and forgets workers that are gone.

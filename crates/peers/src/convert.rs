@@ -144,6 +144,7 @@ pub(crate) fn worker_to_wire((status, info): (WorkerStatus, WorkerInfo)) -> wire
         seen_at: status.seen_at.as_micros(),
         commands_as: info.commands_as,
         host: info.host.unwrap_or_default(),
+        lacks_certificate: !info.has_certificate,
     }
 }
 
@@ -167,7 +168,14 @@ pub(crate) fn worker_from_wire(worker: wire::WorkerInfo) -> Result<(WorkerStatus
         credit: worker.credit,
     };
     let host = Some(worker.host).filter(|host| !host.is_empty());
-    let info = WorkerInfo { name: worker.name, host, version: worker.version, spec, commands_as: worker.commands_as };
+    let info = WorkerInfo {
+        name: worker.name,
+        host,
+        version: worker.version,
+        spec,
+        commands_as: worker.commands_as,
+        has_certificate: !worker.lacks_certificate,
+    };
     Ok((status, info))
 }
 

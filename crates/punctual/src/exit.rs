@@ -9,6 +9,7 @@ use punctual_worker::WorkerError;
 use serde::Serialize;
 
 use crate::access::NAME_ITS_USER;
+use crate::field_flags::of_command;
 
 macro_rules! exits {
     ($($variant:ident $code:literal $meaning:literal;)*) => {
@@ -160,7 +161,7 @@ impl Report {
                 let exit = kind.map_or(Exit::Error, Exit::of_kind);
                 let hint = kind.map_or(Hint::Server(""), hint);
                 let hint = match (hint, &problem.hint) {
-                    (Hint::Server(_), Some(said)) => said.clone(),
+                    (Hint::Server(_), Some(said)) => of_command(said),
                     (Hint::Server(own) | Hint::Command(own), _) => own.to_owned(),
                 };
                 let mut report = Self::of(exit, &problem.code, message(problem), &hint);
@@ -218,13 +219,20 @@ fn message(problem: &Problem) -> String {
         return problem.detail.clone();
     }
     let fields = problem.errors.iter().map(|FieldError { pointer, detail, hint, .. }| {
-        let hint = hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
+        let hint = hint.as_ref().map(|hint| format!("; {}", of_command(hint))).unwrap_or_default();
         match pointer.as_str() {
             "" => format!("{detail}{hint}"),
             pointer => format!("{pointer}: {detail}{hint}"),
         }
     });
     fields.collect::<Vec<_>>().join("\n")
+}
+
+/// What to do about an error of this kind, if its server does not know better.
+pub(crate) fn what_to_do(kind: ErrorKind) -> &'static str {
+    match hint(kind) {
+        Hint::Server(text) | Hint::Command(text) => text,
+    }
 }
 
 /// What to do about a problem.
@@ -325,9 +333,7 @@ fn hint(kind: ErrorKind) -> Hint {
         ErrorKind::JobAlreadyFinished => Command("run it again with `punctual job retry`"),
         ErrorKind::JobNotFinished => Command("wait for it with `punctual wait`, or end it with `punctual cancel`"),
         ErrorKind::JobDeleted => Command("submit a new one with `punctual run`"),
-        ErrorKind::RevisionConflict => {
-            Command("look at it again with `get`, such as `punctual task get`, and repeat your change")
-        }
+        ErrorKind::RevisionConflict => Command("read it again with `get` of the same command, and repeat your change"),
         ErrorKind::IdempotencyKeyReused => Command("use another --idempotency-key"),
         ErrorKind::NotServedHere => Command("name a server that has the role api with --server"),
         ErrorKind::InvalidJoinToken

@@ -277,6 +277,24 @@ pub(crate) const NOTIFICATION_WORDS: Words = &[
     ("PUT /v1/notifications/{name}", "`punctual notify apply`"),
 ];
 
+/// Hints of the server that any command may show.
+const REQUEST_WORDS: Words = &[
+    ("GET /openapi.json describes what is expected", "see the command with --help"),
+    ("GET /openapi.json lists the parameters", "see the command with --help"),
+    ("PUT /v1/workflows/{name} stores one", "`punctual workflow apply NAME FILE` stores one"),
+    ("GET /v1/workflows lists what there is", "`punctual workflow list` shows what there is"),
+    ("POST /v1/artifacts", "`punctual artifact create`"),
+    ("POST /v1/notifications/preview", "`punctual notify preview`"),
+    ("GET /v1/audit", "`punctual audit list`"),
+    ("GET /v1/backfills/{id}/runs", "`punctual backfill runs`"),
+    ("PUT /v1/secrets/", "`punctual secret set`: "),
+];
+
+/// A hint of the server in words of the command line.
+pub(crate) fn of_command(hint: &str) -> String {
+    REQUEST_WORDS.iter().fold(hint.to_owned(), |hint, (of_request, of_command)| hint.replace(of_request, of_command))
+}
+
 /// Replaces words of the REST interface in an error by those of the command line.
 pub(crate) fn in_words(mut error: ClientError, words: Words) -> ClientError {
     let ClientError::Problem(problem) = &mut error else {
@@ -323,6 +341,15 @@ mod tests {
 
     use super::*;
     use crate::exit::Report;
+
+    #[test]
+    fn a_hint_of_the_server_names_commands_and_no_requests() {
+        assert_eq!(of_command("GET /openapi.json lists the parameters"), "see the command with --help");
+        let workflow = of_command("PUT /v1/workflows/{name} stores one");
+        assert_eq!(workflow, "`punctual workflow apply NAME FILE` stores one");
+        assert_eq!(of_command("create it with PUT /v1/secrets/db"), "create it with `punctual secret set`: db");
+        assert_eq!(of_command("try again"), "try again");
+    }
 
     fn said(pointer: &str, flags: Flags) -> String {
         let problem = Problem {

@@ -64,7 +64,7 @@ pub(crate) async fn tell_why_they_wait(
 
 fn why(job: &Job, due: DueTime, out: &Output) -> Option<String> {
     if let Some(reason) = &job.waiting_for {
-        return Some(reason.clone());
+        return Some(out.zone.localize(reason));
     }
     let is_ahead = job.state == JobState::Scheduled.as_str() && job.due_at > now();
     (is_ahead && due == DueTime::Untold).then(|| format!("it is due at {}", out.zone.show(job.due_at)))

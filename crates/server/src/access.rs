@@ -43,6 +43,9 @@ const OPEN: [&str; 15] = [
     "/punctual.peer.v1.Peer/{method}",
 ];
 
+/// What workers call, and the library for handlers.
+const WORKERS: &str = "/punctual.worker.v1.";
+
 /// Begins a session: the credential is in the body, and checked by [`App::login`].
 const LOGIN: (Method, &str) = (Method::POST, "/v1/sessions");
 
@@ -64,8 +67,8 @@ pub(crate) fn note_transport(request: &mut Request, wire: Option<&Wire>, forward
 /// Adds on whose behalf the request is made; `None` for an open route.
 pub(crate) async fn establish(app: &App, request: &mut Request) -> Result<Option<Asker>, AppError> {
     let transport = request.extensions().get::<Transport>().cloned().unwrap_or_default();
-    let route = request.extensions().get::<MatchedPath>();
-    if route.is_some_and(|route| is_open(request.method(), route.as_str())) {
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    if route.as_ref().is_some_and(|route| is_open(request.method(), route.as_str())) {
         return Ok(None);
     }
     // Nothing that came over a connection puts a principal there.
@@ -90,9 +93,23 @@ pub(crate) async fn establish(app: &App, request: &mut Request) -> Result<Option
         }
         (bearer, _) => app.authenticate_freshly(&transport, bearer, namespace).await,
     };
-    let asker = Asker::new(principal?);
+    let route = route.as_ref().map_or("", MatchedPath::as_str);
+    let asker = Asker::new(principal.map_err(|error| for_workers(error, route, &transport))?);
     request.extensions_mut().insert(asker.clone());
     Ok(Some(asker))
+}
+
+/// The refusal of a worker: nothing that a person logs in with lets one in from another machine. It stays of its kind, which
+/// counts as a failed try of its address.
+fn for_workers(error: AppError, route: &str, transport: &Transport) -> AppError {
+    let lacks_credential = matches!(error.kind, ErrorKind::Unauthenticated | ErrorKind::InvalidToken);
+    match route.starts_with(WORKERS) && lacks_credential && !transport.is_here() {
+        true => {
+            let AppError { detail, hint, .. } = App::certificate_lacking();
+            AppError { detail, hint, ..error }
+        }
+        false => error,
+    }
 }
 
 fn transport(request: &Request, wire: Option<&Wire>, forwarded: Option<&Forwarded>) -> Transport {
@@ -191,5 +208,17 @@ mod tests {
         for other in [&b"Basic cm9vdDo="[..], b"punctual_key_abc", b"Bearer", b"Bearer \xff", b""] {
             assert_eq!(token(other), Some(String::new()), "{other:?}");
         }
+    }
+
+    #[test]
+    fn a_worker_of_another_machine_is_told_to_join_and_not_to_log_in() {
+        let login = || AppError::new(ErrorKind::Unauthenticated, "the request has no credential").hint("log in");
+        let from = |address: &str| Transport { address: address.parse().ok(), ..Transport::default() };
+        let told = |route: &str, address: &str| for_workers(login(), route, &from(address));
+        let worker = told("/punctual.worker.v1.Worker/{method}", "10.0.0.7");
+        assert_eq!(worker.kind, ErrorKind::Unauthenticated, "it counts as a failure");
+        assert!(worker.hint.is_some_and(|hint| hint.contains("`punctual worker --join FILE`")));
+        assert_eq!(told("/punctual.worker.v1.Worker/{method}", "127.0.0.1").hint.as_deref(), Some("log in"));
+        assert_eq!(told("/v1/jobs", "10.0.0.7").hint.as_deref(), Some("log in"));
     }
 }

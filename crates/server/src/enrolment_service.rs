@@ -3,7 +3,7 @@
 
 use punctual_api::ErrorKind;
 use punctual_app::permission::ServeJobs;
-use punctual_app::{App, AppError, IssuedCertificate, Transport};
+use punctual_app::{App, AppError, IssuedCertificate, JoiningWorker, Transport};
 use punctual_proto::worker as wire;
 use punctual_proto::worker::enrolment_server::{Enrolment, EnrolmentServer};
 use tonic::metadata::MetadataValue;
@@ -38,12 +38,9 @@ impl Enrolment for EnrolmentService {
             let error = AppError::new(ErrorKind::TlsRequired, "a join token is taken over TLS only");
             return Err(failed(&error.hint("start the servers with TLS; see docs/tls.md")));
         }
-        let wire::JoinRequest { token, public_key, name } = request.into_inner();
-        let issued = self
-            .app
-            .join_worker(&token, &public_key, &name, transport.address)
-            .await
-            .map_err(|error| failed(&error))?;
+        let wire::JoinRequest { token, public_key, name, queues } = request.into_inner();
+        let joining = JoiningWorker { name, queues, address: transport.address };
+        let issued = self.app.join_worker(&token, &public_key, joining).await.map_err(|error| failed(&error))?;
         Ok(Response::new(certificate(issued)))
     }
 

@@ -235,7 +235,7 @@ fn refused(detail: String, wait: Span) -> AppError {
         tracing::warn!(detail, left_out, "requests are refused");
     }
     let error = AppError::new(ErrorKind::TooManyRequests, detail).retry_after(wait);
-    error.hint("wait as long as Retry-After says; send many jobs in one request")
+    error.hint(format!("wait {} (Retry-After); send many jobs in one request", AppError::wait_shown(wait)))
 }
 
 async fn linger() {

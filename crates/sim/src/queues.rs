@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use punctual_core::namespace::NamespaceId;
-use punctual_core::shard::event::Event;
+use punctual_core::shard::event::{Event, PausedQueue};
 use punctual_core::{ServerId, Span, Timestamp};
 
 use crate::coverage::Window;
@@ -152,7 +152,10 @@ impl Simulation {
         let server = &mut self.servers[place];
         if server.queues_version.is_none_or(|known| known < snapshot.version) {
             server.queues_version = Some(snapshot.version);
-            server.owner.handle(Event::PausedQueues { paused: snapshot.paused }, now);
+            let paused = snapshot.paused.into_iter();
+            let paused =
+                paused.map(|(namespace, name)| PausedQueue { namespace, name, since: String::new() }).collect();
+            server.owner.handle(Event::PausedQueues { paused }, now);
         }
     }
 

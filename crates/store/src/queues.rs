@@ -60,6 +60,14 @@ pub struct QueueRow {
     pub spec: String,
 }
 
+impl QueueRow {
+    /// Such as: since 2026-11-18T12:00:00Z by user:ana: the provider is down
+    pub fn since(&self) -> String {
+        let note = self.note.as_deref().map(|note| format!(": {note}")).unwrap_or_default();
+        format!("since {} by {}{note}", self.state_by.at, self.state_by.who)
+    }
+}
+
 /// All queues with a row, at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AllQueues {

@@ -153,7 +153,7 @@ impl Worker {
     /// later starts need the folder alone.
     #[must_use]
     pub fn join(mut self, folder: impl Into<PathBuf>, token: Option<JoinToken>) -> Self {
-        self.enrolment = Some(Enrolment { folder: folder.into(), token });
+        self.enrolment = Some(Enrolment { folder: folder.into(), token, queues: Vec::new() });
         self
     }
 
@@ -164,6 +164,7 @@ impl Worker {
         if let Some(enrolment) = self.enrolment.take() {
             let name = self.name.clone().unwrap_or_else(run::host_name);
             let servers: Vec<String> = self.servers.iter().map(|url| url.trim_end_matches('/').to_owned()).collect();
+            let enrolment = Enrolment { queues: self.queues.clone(), ..enrolment };
             let certificate = enrolment.open(&servers, &name, Backoff::new(system_random()?)).await?;
             let tls = certificate.tls();
             self.credentials.tls = Arc::new(move || Ok(tls.clone()));

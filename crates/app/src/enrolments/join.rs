@@ -9,7 +9,7 @@ use punctual_pki::{CertificateName, Fingerprint, JoinToken, LeafRequest};
 use punctual_store::{ENROLMENTS_MAX, JoinRefusal, JoinRequest, Joined};
 use sha2::{Digest, Sha256};
 
-use super::enrolment_of;
+use super::{enrolment_of, out_of_scope};
 use crate::authority::KnownAuthorities;
 use crate::principal::By;
 use crate::principal::permission::ServeJobs;
@@ -42,36 +42,40 @@ pub struct IssuedCertificate {
     pub expires_at: Timestamp,
 }
 
+/// What a worker says of itself when it joins.
+#[derive(Debug, Clone, Default)]
+pub struct JoiningWorker {
+    pub name: String,
+    /// The queues that it means to serve; none: all that it may.
+    pub queues: Vec<String>,
+    pub address: Option<IpAddr>,
+}
+
 impl App {
     /// Lets a worker join. Whoever does not know the secret of a token learns nothing about it.
     pub async fn join_worker(
         &self,
         token: &str,
         public_key: &[u8],
-        name: &str,
-        address: Option<IpAddr>,
+        worker: JoiningWorker,
     ) -> Result<IssuedCertificate> {
-        let joined = self.join(token, public_key, name, address).await;
+        let address = worker.address;
+        let joined = self.join(token, public_key, worker).await;
         if let Err(error) = &joined {
             self.record_refusal(AuditEvent::by_nobody(address, JOIN, error.kind.code())).await;
         }
         joined
     }
 
-    async fn join(
-        &self,
-        token: &str,
-        public_key: &[u8],
-        name: &str,
-        address: Option<IpAddr>,
-    ) -> Result<IssuedCertificate> {
+    async fn join(&self, token: &str, public_key: &[u8], worker: JoiningWorker) -> Result<IssuedCertificate> {
+        let JoiningWorker { name, queues, address } = worker;
         let invalid = || {
             let error = AppError::new(ErrorKind::InvalidJoinToken, "the join token is not valid");
             error.hint("check that it was copied completely; `punctual worker token create` makes another")
         };
         let token: JoinToken = token.parse().map_err(|_| invalid())?;
         check_key(public_key)?;
-        validate::text("name", name, limits::LABEL_CHARS_MAX)?;
+        validate::text("name", &name, limits::LABEL_CHARS_MAX)?;
         let now = self.now();
         let authorities = self.known_authorities(now).await?;
         if !authorities.certificates().iter().any(|known| Fingerprint::of(known) == token.authority()) {
@@ -82,10 +86,14 @@ impl App {
         if !is_same(&known.secret_sha256, &token.secret_sha256()) {
             return Err(invalid());
         }
+        let permitted = &known.scope.queues;
+        if !queues.is_empty() && !queues.iter().any(|queue| permitted.contains(queue)) {
+            return Err(out_of_scope("the join token permits none of the worker's queues", permitted));
+        }
         let request = JoinRequest {
             id: EnrolmentId::new(now, self.random()),
             join_token: token.id(),
-            name: name.to_owned(),
+            name: name.clone(),
             key_sha256: Sha256::digest(public_key).into(),
             now,
             expires_at: now + CERTIFICATE_LIFETIME,

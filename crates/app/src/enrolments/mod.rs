@@ -15,7 +15,7 @@ use punctual_core::worker_scope::OutOfScope;
 use punctual_core::{EnrolmentId, Timestamp, WorkerId};
 use punctual_store::Enrolment;
 
-pub use join::{CERTIFICATE_LIFETIME, IssuedCertificate};
+pub use join::{CERTIFICATE_LIFETIME, IssuedCertificate, JoiningWorker};
 pub(crate) use table::EnrolmentTable;
 use table::Standing;
 
@@ -157,12 +157,15 @@ impl App {
             PrincipalKind::Worker => self.renew(principal).map(drop),
             PrincipalKind::LocalUser => Ok(()),
             _ if is_here => Ok(()),
-            _ => {
-                let detail = "a worker on another machine needs a certificate";
-                Err(AppError::new(ErrorKind::WorkerNotEnrolled, detail)
-                    .hint("make a join token with `punctual worker token create`, and start the worker with --join"))
-            }
+            _ => Err(Self::certificate_lacking()),
         }
+    }
+
+    /// What a worker on another machine is told that shows no certificate.
+    pub fn certificate_lacking() -> AppError {
+        let detail = "a worker on another machine needs a certificate, and no other credential will do";
+        AppError::new(ErrorKind::WorkerNotEnrolled, detail)
+            .hint("make a join token with `punctual worker token create`, and start the worker with `punctual worker --join FILE`")
     }
 
     /// What a worker offers, cut to what its enrolment permits.
@@ -173,8 +176,7 @@ impl App {
             return self.enrolled_principal(&enrolment.to_string()).and(Err(gone()));
         };
         let refused = |what: &str, permitted: &[String]| {
-            let detail = format!("the enrolment permits none of the worker's {what}");
-            AppError::new(ErrorKind::OutOfScope, detail).hint(format!("it permits {}", permitted.join(", ")))
+            out_of_scope(&format!("the enrolment permits none of the worker's {what}"), permitted)
         };
         let WorkerHello { spec, commands_as, .. } = hello;
         let permitted = self.namespaces_named(&row.scope.namespaces);
@@ -187,12 +189,28 @@ impl App {
         Ok(WorkerHello { spec, commands_as, ..hello })
     }
 
+    /// Reads the namespaces if the enrolment names one that this server has not heard of yet: it may have just been created.
+    pub(crate) async fn know_namespaces_of(&self, by: &By<ServeJobs>) {
+        let Some(enrolment) = enrolment_of(by.principal()) else { return };
+        let Standing::Active(row) = self.0.enrolments.standing(enrolment, self.now()) else { return };
+        let is_unknown = |name: &String| self.0.namespaces.named(name).is_none();
+        if row.scope.namespaces.iter().any(is_unknown)
+            && let Err(error) = self.refresh_namespaces().await
+        {
+            tracing::debug!(%error, "the namespaces of a worker could not be read");
+        }
+    }
+
     /// A worker with an enrolment has a stream here. It is cut when the enrolment ends.
     pub(crate) fn worker_serves(&self, by: &By<ServeJobs>, worker: WorkerId) {
         if let Some(enrolment) = enrolment_of(by.principal()) {
             self.0.enrolments.serves(worker, enrolment);
         }
     }
+}
+
+fn out_of_scope(detail: &str, permitted: &[String]) -> AppError {
+    AppError::new(ErrorKind::OutOfScope, detail).hint(format!("it permits {}", permitted.join(", ")))
 }
 
 fn not_joined(id: EnrolmentId) -> AppError {

@@ -51,11 +51,15 @@ impl App {
             let jobs = try_join_all(read).await?;
             let waiting = jobs.iter().zip(&lives).filter_map(|(job, live)| waiting_task(job.as_ref()?, live));
             let tasks = self.tasks_by_id(waiting).await?;
-            let reasons = self.waiting_reasons(tasks.values()).await;
+            let waiting =
+                jobs.iter().zip(&lives).zip(&ids).filter_map(|((job, live), id)| {
+                    Some((id.shard(), tasks.get(&waiting_task(job.as_ref()?, live)?)?))
+                });
+            let reasons = self.waiting_reasons(waiting).await;
             for (row, (live, job)) in part.iter().zip(lives.iter().zip(jobs)) {
                 let task = job.as_ref().and_then(|job| waiting_task(job, live));
                 let mut view = view(row, live, job);
-                view.reason = view.reason.or_else(|| reasons.get(&task?).cloned());
+                view.reason = view.reason.or_else(|| reasons.get(&(task?, row.job.shard())).cloned());
                 views.push(view);
             }
         }

@@ -19,18 +19,11 @@ pub(super) struct Loads {
     pub(super) by_queue: BTreeMap<String, QueueLoad>,
     /// Queues that connected workers serve.
     pub(super) served: BTreeSet<String>,
-    /// Whether several namespaces share workers.
-    has_tenants: bool,
+    /// The queues that are there because workers serve them. Where several namespaces share workers, only those of workers that
+    /// serve no other one: the others name the queues of all tenants.
+    pub(super) named_by_workers: BTreeSet<String>,
     /// Some server did not answer.
     pub(super) is_uncertain: bool,
-}
-
-impl Loads {
-    /// The queues that are there because workers serve them. None where workers are shared: they name the queues of all
-    /// tenants.
-    pub(super) fn named_by_workers(&self) -> impl Iterator<Item = &String> {
-        self.served.iter().filter(|_| !self.has_tenants)
-    }
 }
 
 impl App {
@@ -62,12 +55,16 @@ impl App {
             }
         }
         loads.is_uncertain |= self.0.cluster.has_unowned_shards();
-        let here = self.0.engine.connected_specs();
-        let elsewhere = self.workers_elsewhere().await;
-        let all: Vec<WorkerSpec> =
-            here.into_iter().chain(elsewhere.iter().flat_map(|all| all.iter().cloned())).collect();
-        loads.has_tenants = self.has_tenants();
-        loads.served = of_tenant(namespace, &all).into_iter().flat_map(|worker| worker.queues).collect();
+        let mut all = self.connected_here();
+        all.extend(self.workers_elsewhere().await.iter().flat_map(|all| all.iter().cloned()));
+        let all: Vec<WorkerSpec> = all.into_iter().map(|worker| worker.spec).collect();
+        let has_tenants = self.has_tenants();
+        for worker in of_tenant(namespace, &all) {
+            if !has_tenants || worker.namespaces.is_only(namespace) {
+                loads.named_by_workers.extend(worker.queues.iter().cloned());
+            }
+            loads.served.extend(worker.queues);
+        }
         loads
     }
 }

@@ -78,11 +78,11 @@ impl App {
         let known = self.0.engine.queues();
         let described = known.of(namespace).map(|row| row.name.clone());
         let of_jobs = loads.by_queue.keys().cloned();
-        let others = described.chain(of_jobs).chain(loads.named_by_workers().cloned());
+        let others = described.chain(of_jobs).chain(loads.named_by_workers.iter().cloned());
         let names: BTreeSet<String> = others.filter(|name| name.as_str() > after).chain(of_tasks).collect();
         let has_more = names.len() > limit;
         let names: Vec<String> = names.into_iter().take(limit).collect();
-        let next = names.last().filter(|_| has_more).cloned();
+        let next = names.last().filter(|_| has_more).map(|name| parameters::write_name_cursor(name));
         Ok((names, next))
     }
 
@@ -102,7 +102,7 @@ impl App {
 
     /// Whether a task, a job or a worker names the queue.
     async fn is_named(&self, namespace: NamespaceId, name: &str, loads: &Loads) -> Result<bool> {
-        if loads.by_queue.contains_key(name) || loads.named_by_workers().any(|queue| queue == name) {
+        if loads.by_queue.contains_key(name) || loads.named_by_workers.contains(name) {
             return Ok(true);
         }
         let before = before(name);
@@ -220,7 +220,7 @@ impl App {
         let row = |task: &Arc<Task>| known.get(task.namespace, &task.spec.queue);
         let draining = tasks.iter().filter_map(row).find(|row| row.state == QueueState::Draining);
         draining.map_or(Ok(()), |row| {
-            let detail = format!("queue {} is draining {}", row.name, since(row));
+            let detail = format!("queue {} is draining {}", row.name, row.since());
             let hint =
                 format!("submit to another queue, or let it accept jobs with POST /v1/queues/{}/resume", row.name);
             Err(AppError::new(ErrorKind::QueueDraining, detail).hint(hint))
@@ -231,7 +231,7 @@ impl App {
     pub(crate) fn queue_paused(&self, task: &Task) -> Option<String> {
         let known = self.0.engine.queues();
         let paused = known.get(task.namespace, &task.spec.queue).filter(|row| row.state == QueueState::Paused)?;
-        Some(format!("queue {} is paused {}", paused.name, since(paused)))
+        Some(format!("queue {} is paused {}", paused.name, paused.since()))
     }
 
     fn queue_view(&self, namespace: NamespaceId, name: &str, row: Option<&QueueRow>, loads: &Loads) -> QueueView {
@@ -284,12 +284,6 @@ fn was_set(row: &QueueRow) -> bool {
 /// For the audit log.
 fn described(known: Option<&QueueRow>) -> String {
     known.map_or_else(|| "active, never changed".to_owned(), |row| format!("{}, revision {}", row.state, row.revision))
-}
-
-/// Such as: since 2026-11-18T12:00:00Z by user:ana: the provider is down
-fn since(row: &QueueRow) -> String {
-    let note = row.note.as_deref().map(|note| format!(": {note}")).unwrap_or_default();
-    format!("since {} by {}{note}", row.state_by.at, row.state_by.who)
 }
 
 /// A text that sorts before the name, and after every other name that sorts before it.

@@ -32,6 +32,30 @@ const RETENTION_MIN: Span = Span::from_secs(60);
 /// Jobs are counted so far for people, or up to the quota.
 const COUNTED_MAX: u64 = 1_000_000;
 
+/// How many attempts of a namespace run, and may run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RunningQuota {
+    pub(crate) namespace: String,
+    pub(crate) running: u64,
+    pub(crate) quota: u64,
+}
+
+impl RunningQuota {
+    pub(crate) fn is_reached(&self) -> bool {
+        self.running >= self.quota
+    }
+
+    /// Why a due job waits although a worker has a free slot for it.
+    pub(crate) fn explain(&self) -> String {
+        let (name, running, quota) = (&self.namespace, grouped(self.running), grouped(self.quota));
+        let used = format!("namespace {name} runs {running} of {quota} attempts (quota running_attempts)");
+        match self.is_reached() {
+            true => used,
+            false => format!("{used}, and its share of this quota is being assigned to the server that owns the job"),
+        }
+    }
+}
+
 /// Whose turn it is to add something of which a namespace may have only so much.
 pub(crate) struct Turn(#[expect(dead_code, reason = "it is held until it is dropped")] Option<OwnedMutexGuard<()>>);
 
@@ -56,7 +80,10 @@ impl App {
                     let shown = format!("namespace {} submits {} jobs a second", limited.name, grouped(rate));
                     let detail = format!("{shown}, as many as it may (quota submissions_per_second)");
                     AppError::new(ErrorKind::RateQuotaExceeded, detail)
-                        .hint("wait as long as Retry-After says, or ask an administrator for a larger quota")
+                        .hint(format!(
+                            "wait {} (Retry-After), or ask an administrator for a larger quota",
+                            AppError::wait_shown(wait)
+                        ))
                         .retry_after(wait)
                 },
             )?;
@@ -151,17 +178,14 @@ impl App {
         Ok(quotas)
     }
 
-    /// Why a due job of the namespace waits although a worker could run it: as many attempts run as may.
-    pub(crate) async fn running_quota_reached(&self, namespace: NamespaceId) -> Result<Option<String>> {
+    /// How many attempts of the namespace run, if that is limited.
+    pub(crate) async fn running_quota(&self, namespace: NamespaceId) -> Result<Option<RunningQuota>> {
         let limited = self.limited(namespace).await?;
         let Some((limited, quota)) = limited.and_then(|one| Some((one.clone(), one.quotas.running_attempts?))) else {
             return Ok(None);
         };
         let running = self.0.store.running_attempts(namespace).await?;
-        Ok((running >= quota).then(|| {
-            let (name, running, quota) = (&limited.name, grouped(running), grouped(quota));
-            format!("namespace {name} runs {running} of {quota} attempts (quota running_attempts)")
-        }))
+        Ok(Some(RunningQuota { namespace: limited.name.clone(), running, quota }))
     }
 
     /// Of each namespace whose history goes before that of the others: the time before which its finished jobs go.

@@ -79,13 +79,14 @@ impl App {
 
     /// In order of name.
     pub async fn list_schedules(&self, by: &By<ViewSchedules>, query: ScheduleQuery) -> Result<ScheduleList> {
-        let (limit, is_paused) = read_list(&query)?;
+        let (limit, after, is_paused) = read_list(&query)?;
         let task = match &query.task {
             Some(name) => Some(self.task_named(by.namespace(), name).await?.id),
             None => None,
         };
         let filter = ScheduleFilter { namespace: by.namespace(), task, is_paused, prefix: query.prefix };
-        let (rows, next_cursor) = self.0.store.list_schedules(filter, query.cursor, limit).await?;
+        let (rows, next_cursor) = self.0.store.list_schedules(filter, after, limit).await?;
+        let next_cursor = next_cursor.as_deref().map(parameters::write_name_cursor);
         Ok(ScheduleList { schedules: self.summarize_schedules(by.namespace(), rows).await?, next_cursor })
     }
 
@@ -126,17 +127,18 @@ impl App {
     }
 }
 
-/// How many a page has, and whether they are paused.
-fn read_list(query: &ScheduleQuery) -> Result<(usize, Option<bool>)> {
+/// How many a page has, after which name it begins, and whether they are paused.
+fn read_list(query: &ScheduleQuery) -> Result<(usize, Option<String>, Option<bool>)> {
     let mut faults = Faults::default();
     let page = parameters::page(query.limit.as_deref(), query.cursor.as_deref(), parameters::name_cursor);
-    let limit = faults.value(page).map(|(limit, _)| limit);
+    let page = faults.value(page);
     for (field, name) in [("prefix", &query.prefix), ("task", &query.task)] {
         faults.check(name.as_ref().map_or(Ok(()), |name| validate::name(field, name)));
     }
     let is_paused = faults.value(parameters::flag("paused", query.paused.as_deref())).flatten();
     faults.finish()?;
-    Ok((limit.unwrap_or_default(), is_paused))
+    let (limit, after) = page.unwrap_or_default();
+    Ok((limit, after, is_paused))
 }
 
 impl Checked for ScheduleQuery {

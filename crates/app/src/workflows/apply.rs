@@ -14,7 +14,7 @@ use punctual_core::workflow::{Graph, GraphFault, WorkflowSpec};
 use punctual_store::{VERSIONS_MAX, WORKFLOWS_MAX, WorkflowRow, WorkflowStored};
 
 use super::start::NESTING_MAX;
-use crate::parameters::{name_cursor, page};
+use crate::parameters::{name_cursor, page, write_name_cursor};
 use crate::principal::By;
 use crate::principal::permission::{EditTasks, ViewTasks};
 use crate::{App, AppError, Checked, Faults, Result, cut, task_rights, validate};
@@ -169,7 +169,7 @@ impl App {
     pub async fn list_workflows(&self, by: &By<ViewTasks>, query: &WorkflowQuery) -> Result<WorkflowList> {
         let (limit, after) = page(query.limit.as_deref(), query.cursor.as_deref(), name_cursor)?;
         let rows = self.0.store.list_workflows(by.namespace(), after, limit).await?;
-        let next_cursor = rows.last().filter(|_| rows.len() == limit).map(|last| last.name.clone());
+        let next_cursor = rows.last().filter(|_| rows.len() == limit).map(|last| write_name_cursor(&last.name));
         let summary = |row: WorkflowRow| {
             let nodes = read_spec(&row)?.nodes.len() as u32;
             Ok(WorkflowSummary { name: row.name, version: row.version, created: done(&row.made), nodes })

@@ -7,11 +7,12 @@ use punctual_api::{
     VersionQuery, WorkflowQuery,
 };
 use punctual_core::shard::event::Command;
-use punctual_core::workflow::{GateVerdict, OUTPUT_KEPT_MAX, Refusal, RunEvent, WorkflowSpec};
+use punctual_core::workflow::{GateVerdict, OUTPUT_KEPT_MAX, Refusal, RunEvent, RunStatus, WorkflowSpec};
 use punctual_core::{JobId, RunId, json};
 use punctual_store::{DueRun, RunChange, RunRow, StoreError};
 
 use super::apply::read_spec;
+use super::view::Quotes;
 use crate::principal::By;
 use crate::principal::permission::ControlJobs;
 use crate::{App, AppError, Checked, Faults, Result, cut, validate};
@@ -80,11 +81,11 @@ impl App {
         let RunChange { row, jobs, cancels, refused } =
             changed.ok_or_else(|| AppError::new(ErrorKind::RunNotFound, format!("there is no run {id}")))?;
         if let Some(refusal) = refused {
-            return Err(refused_because(refusal));
+            return Err(refused_because(refusal, &row));
         }
         self.tell_of_jobs(&jobs).await;
         self.cancel_jobs_of_run(&cancels).await;
-        Ok(cut::run(by, self.run_view(&row).await?))
+        Ok(cut::run(by, self.run_view(&row, Quotes::of(by)).await?))
     }
 
     /// What is not answered is asked again: the run is looked at until its jobs have ended.
@@ -162,7 +163,7 @@ fn node(spec: &WorkflowSpec, name: &str, pointer: &str) -> Result<u16> {
     Ok(place as u16)
 }
 
-fn refused_because(refusal: Refusal) -> AppError {
+fn refused_because(refusal: Refusal, row: &RunRow) -> AppError {
     let (detail, hint) = match refusal {
         Refusal::NotOpen => ("the node is not a gate that waits for a decision", "look at the states of its nodes"),
         Refusal::NoSuchEvent => (
@@ -174,9 +175,18 @@ fn refused_because(refusal: Refusal) -> AppError {
             "skip what has not started; resume a failed run with `skip` to pass over what failed",
         ),
         Refusal::Ended => ("the run has ended, or only what comes after its nodes still runs", "look at its state"),
-        Refusal::NotResumable => ("only a run that failed or was cancelled can go on", "run the workflow again"),
+        Refusal::NotResumable => match row.status {
+            RunStatus::Running => (
+                "the run has not ended, and only a run that failed or was cancelled can be resumed",
+                "see what it waits for with `punctual explain RUN`",
+            ),
+            RunStatus::Succeeded | RunStatus::Failed | RunStatus::Cancelled => (
+                "only a run that failed or was cancelled can be resumed",
+                "start another one with `punctual workflow rerun RUN`",
+            ),
+        },
     };
-    AppError::new(ErrorKind::RunRefused, detail).hint(hint)
+    AppError::new(ErrorKind::RunRefused, detail).hint(hint.replace("RUN", &row.id.to_string()))
 }
 
 impl Checked for RunQuery {}

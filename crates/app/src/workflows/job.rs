@@ -6,7 +6,7 @@ use punctual_core::workflow::{Graph, NodeState, NodeStatus, RunStatus};
 use punctual_core::{NamespaceId, RunId};
 
 use super::apply::read_spec;
-use super::view::NAMED_MAX;
+use super::view::{NAMED_MAX, Quotes};
 use crate::{App, Result};
 
 impl App {
@@ -19,7 +19,7 @@ impl App {
         let Some(run) = self.0.store.run(RunId::of_attempt(job.id, job.attempt_count)).await? else { return Ok(job) };
         let mut job = Job { run: Some(run.id), ..job };
         if run.status == RunStatus::Running {
-            let view = self.run_view(&run).await?;
+            let view = self.run_view(&run, Quotes::Shown).await?;
             job.explanation =
                 format!("It runs {}, version {} of {}. {}", run.id, run.version, run.workflow, view.explanation);
         }

@@ -1,5 +1,6 @@
 //! Starting runs.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -68,7 +69,7 @@ impl App {
         let id = RunId::new(self.now(), shards[(turn % shards.len() as u64) as usize], self.random());
         let spec = read_spec(&row)?;
         let run = self.store_run(NewRun { id, namespace, who, workflow: row, spec: &spec, input, job: None }).await?;
-        super::view::run(&run, &spec)
+        super::view::run(&run, &spec, &BTreeMap::new())
     }
 
     /// Starts the run that an attempt of a job is, unless it was started before.

@@ -99,6 +99,15 @@ pub enum Released {
     AtHand(Vec<Loaded>),
 }
 
+/// A queue whose jobs do not start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PausedQueue {
+    pub namespace: NamespaceId,
+    pub name: String,
+    /// Such as: since 2026-11-18T12:00:00Z by user:ana: the provider is down
+    pub since: String,
+}
+
 #[derive(Debug, Clone)]
 pub enum Event {
     /// This server owns the shard from now on, under this epoch.
@@ -164,7 +173,7 @@ pub enum Event {
     },
     /// The queues whose jobs do not start from now on: these and no others.
     PausedQueues {
-        paused: Vec<(NamespaceId, String)>,
+        paused: Vec<PausedQueue>,
     },
     /// A task was changed; waiting jobs and schedules follow it.
     TaskChanged {

@@ -212,11 +212,13 @@ impl Owner {
         unserved.sort_unstable();
         for id in unserved {
             let live = self.shards.live(id);
-            let given_back = live.and_then(|live| Some((live.given_back()?, live.task.spec.queue_timeout?)));
-            let reason = match (live.and_then(|live| live.task.waits_for), given_back) {
+            let Some((live, limit)) = live.and_then(|live| Some((live, live.task.spec.queue_timeout?))) else {
+                continue;
+            };
+            let reason = match (live.task.waits_for, live.given_back()) {
                 (Some(artifact), _) => format!("{artifact} did not arrive in time"),
-                (None, Some((last, limit))) => queue_timeout_reason(&last.reason, limit),
-                (None, None) => "no worker took it in time".to_owned(),
+                (None, Some(last)) => queue_timeout_reason(&last.reason, limit),
+                (None, None) => self.not_taken(&live.task, limit),
             };
             self.settle_waiting(id, JobEvent::Fail, Some(reason));
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::event::{Event, Loaded, Send, StreamId, WorkerSpec};
+use super::event::{Event, Loaded, PausedQueue, Send, StreamId, WorkerSpec};
 use super::write::{Epoch, JobWrite, SharedBatch, Write};
 use super::{Config, Owner};
 use crate::NamespaceId;
@@ -72,13 +72,22 @@ impl Bench {
     }
 
     fn pause(&mut self, paused: &[(NamespaceId, &str)]) {
-        let paused = paused.iter().map(|(namespace, queue)| (*namespace, (*queue).to_owned())).collect();
+        let paused = paused.iter().map(|(namespace, queue)| PausedQueue {
+            namespace: *namespace,
+            name: (*queue).to_owned(),
+            since: "since noon by user:ana: the provider is down".to_owned(),
+        });
+        let paused = paused.collect();
         self.owner.handle(Event::PausedQueues { paused }, self.now);
     }
 
     fn submit(&mut self, namespace: NamespaceId, queue: &str) -> JobId {
+        self.submit_of(task(namespace, queue))
+    }
+
+    fn submit_of(&mut self, task: Arc<Task>) -> JobId {
         self.made += 1;
-        let (id, task) = (JobId::new(self.now, ShardId(0), self.made), task(namespace, queue));
+        let id = JobId::new(self.now, ShardId(0), self.made);
         let row = JobRow {
             key: JobKey::original(id),
             task: task.id,
@@ -173,6 +182,28 @@ fn jobs_of_a_paused_queue_ask_for_no_slots_and_no_workers_and_are_no_lag() {
     assert_eq!(demands(&mut bench), 1, "the worker is full");
     assert!(!bench.owner.workers_wanted().is_empty());
     assert_eq!(bench.owner.lag(), Span::from_secs(17));
+}
+
+#[test]
+fn a_job_whose_time_is_over_in_a_paused_queue_says_since_when_it_is_paused() {
+    for (paused, expected) in [
+        (vec![], "no worker took it in time"),
+        (
+            vec![(A, "mail")],
+            "queue mail is paused since noon by user:ana: the provider is down (not started within its queue_timeout of 2s)",
+        ),
+    ] {
+        let mut bench = Bench::new(0);
+        bench.pause(&paused);
+        let mut task = (*task(A, "mail")).clone();
+        task.spec.queue_timeout = Some(Span::from_secs(2));
+        bench.submit_of(Arc::new(task));
+        bench.started();
+        bench.now = NOW + Span::from_secs(4);
+        let batch = bench.batch().expect("it ends");
+        let [Write::Job(JobWrite::Settle(settle))] = &batch.writes[..] else { panic!("{batch:?}") };
+        assert_eq!(settle.reason.as_deref(), Some(expected));
+    }
 }
 
 #[test]

@@ -10,14 +10,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::namespace::NamespaceId;
 use crate::queue::QueueLoad;
+use crate::shard::event::PausedQueue;
 use crate::shard::fleet::PoolId;
+use crate::shard::judge::queue_timeout_reason;
 use crate::shard::live::Stage;
 use crate::shard::{Owner, planted};
-use crate::time::Timestamp;
+use crate::task::Task;
+use crate::time::{Span, Timestamp};
 
-/// The queues whose jobs do not start.
+/// The queues whose jobs do not start, with since when and by whom.
 #[derive(Default)]
-pub(super) struct PausedQueues(BTreeMap<NamespaceId, BTreeSet<String>>);
+pub(super) struct PausedQueues(BTreeMap<NamespaceId, BTreeMap<String, String>>);
 
 impl PausedQueues {
     /// Only the bug that a takeover forgets what is paused asks for it.
@@ -30,16 +33,20 @@ impl PausedQueues {
     }
 
     fn has(&self, namespace: NamespaceId, queue: &str) -> bool {
-        self.0.get(&namespace).is_some_and(|queues| queues.contains(queue))
+        self.since(namespace, queue).is_some()
+    }
+
+    fn since(&self, namespace: NamespaceId, queue: &str) -> Option<&String> {
+        self.0.get(&namespace)?.get(queue)
     }
 }
 
 impl Owner {
     /// Which queues are paused from now on: these and no others.
-    pub(super) fn set_paused_queues(&mut self, paused: Vec<(NamespaceId, String)>) {
-        let mut queues: BTreeMap<NamespaceId, BTreeSet<String>> = BTreeMap::new();
-        for (namespace, queue) in paused {
-            queues.entry(namespace).or_default().insert(queue);
+    pub(super) fn set_paused_queues(&mut self, paused: Vec<PausedQueue>) {
+        let mut queues: BTreeMap<NamespaceId, BTreeMap<String, String>> = BTreeMap::new();
+        for PausedQueue { namespace, name, since } in paused {
+            queues.entry(namespace).or_default().insert(name, since);
         }
         self.paused_queues = PausedQueues(queues);
     }
@@ -50,6 +57,15 @@ impl Owner {
             return false;
         }
         self.fleet.needs_of(pool).is_some_and(|needs| self.paused_queues.has(needs.namespace, &needs.queue))
+    }
+
+    /// Why a job ends that no worker took within this time.
+    pub(super) fn not_taken(&self, task: &Task, limit: Span) -> String {
+        let queue = &task.spec.queue;
+        match self.paused_queues.since(task.namespace, queue) {
+            Some(since) => queue_timeout_reason(&format!("queue {queue} is paused {since}"), limit),
+            None => "no worker took it in time".to_owned(),
+        }
     }
 
     /// Pools of paused queues in which jobs wait.

@@ -280,8 +280,11 @@ impl Work<'_> {
                 node.ended_at = Some(self.now);
                 node.reason = None;
             } else if place >= main || goes_on(node) || (planted!(ResumeRerunsSuccess) && node.fan.is_none()) {
+                // One that was never started has no job of its present round.
+                let was_started = node.released_at.is_some() || node.fan.is_some();
+                let round = if was_started { node.round.saturating_add(1) } else { node.round };
                 let fan = node.fan.take().map(|fan| Box::new(fan.again()));
-                *node = NodeState { fan, retried: node.retried, ..NodeState::waiting(node.round.saturating_add(1)) };
+                *node = NodeState { fan, retried: node.retried, ..NodeState::waiting(round) };
             }
         }
         self.state.phase = Phase::Nodes;

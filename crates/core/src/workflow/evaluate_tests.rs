@@ -221,6 +221,15 @@ fn a_resume_neither_uses_retries_nor_gives_new_ones() {
 }
 
 #[test]
+fn a_node_that_was_never_started_begins_no_other_round_when_the_run_is_resumed() {
+    let graph = nodes(json!([{ "name": "a" }, { "name": "b", "needs": ["a"] }]));
+    let mut run = Player::begin(&graph);
+    run.ended("a", false);
+    run.resume();
+    assert_eq!((run.node("a").round, run.node("b").round), (1, 0));
+}
+
+#[test]
 fn a_list_that_is_none_or_too_long_fails_the_node_and_an_empty_one_succeeds() {
     let graph = nodes(json!([
         { "name": "each", "for_each": { "from": "run.list", "max": 2 } },

@@ -175,7 +175,14 @@ impl Worker {
             labels: BTreeMap::new(),
             credit: 100,
         };
-        WorkerInfo { name: "test".into(), host: None, version: "0".into(), spec, commands_as: String::new() }
+        WorkerInfo {
+            name: "test".into(),
+            host: None,
+            version: "0".into(),
+            spec,
+            commands_as: String::new(),
+            has_certificate: false,
+        }
     }
 
     /// Connects, and again whenever the connection ends, until the engine has stopped.

@@ -1,7 +1,7 @@
 //! A server asks others for workers that its jobs lack.
 
 use punctual_core::shard::WorkersWanted;
-use punctual_engine::Engine;
+use punctual_engine::{Engine, Reach};
 
 use crate::harness::{Harness, Worker, until};
 
@@ -34,7 +34,10 @@ async fn a_job_runs_on_a_worker_of_another_server_that_was_asked_for_it() {
     let wanted_by_b = lack(&b).await;
     assert_eq!((wanted_by_b.pools.len(), wanted_by_b.workers.len()), (1, 0));
     assert!(wanted(&a).await.is_empty(), "it has no jobs");
-    let fitting = a.invite_workers(b.server(), wanted_by_b, 1).await.unwrap();
+    // This one has no certificate.
+    let none = a.invite_workers(b.server(), wanted_by_b.clone(), 1, Reach::WithCertificate).await.unwrap();
+    assert_eq!(none.pools, [vec![]]);
+    let fitting = a.invite_workers(b.server(), wanted_by_b, 1, Reach::AllWorkers).await.unwrap();
     assert_eq!(fitting.pools.iter().map(Vec::len).collect::<Vec<_>>(), [1]);
     until("the worker is told", || *worker.invited.lock().unwrap() == [b.server()]).await;
     assert!(!worker.has_run(id));

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::Context;
-use crate::exit::{Exit, usage};
+use crate::exit::{Exit, usage, what_to_do};
 use crate::output::{Format, Output};
 use crate::view;
 
@@ -31,13 +31,19 @@ struct Meaning {
     http_status: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     exit_code: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    what_to_do: Option<String>,
 }
 
 impl Meaning {
     fn text(&self) -> String {
-        match (self.http_status, self.exit_code) {
+        let text = match (self.http_status, self.exit_code) {
             (Some(status), Some(code)) => format!("{} (HTTP status {status}, exit code {code})", self.meaning),
             _ => self.meaning.clone(),
+        };
+        match &self.what_to_do {
+            Some(to_do) => format!("{text}\nWhat to do: {to_do}."),
+            None => text,
         }
     }
 }
@@ -137,8 +143,10 @@ pub(crate) async fn run(args: ExplainArgs, context: &Context) -> anyhow::Result<
                 let why = context.out.zone.localize(&run.explanation);
                 context.out.line(&format!("{}: {why}", context.out.state_text(&run.state)))?;
                 let waits = |node: &NodeView| {
-                    let what = node.waiting_for.as_deref()?;
-                    Some(format!("  {} waits for {}", view::one_line(&node.name), view::one_line(what)))
+                    let note = node.note.as_deref().filter(|_| node.state == "open");
+                    let note = note.map(|note| format!(": {}", view::one_line(note))).unwrap_or_default();
+                    let what = context.out.zone.localize(&view::workflow::waits(node)?);
+                    Some(format!("  {} {what}{note}", view::one_line(&node.name)))
                 };
                 run.nodes.iter().filter_map(waits).try_for_each(|line| context.out.line(&line))?;
             }
@@ -174,7 +182,7 @@ pub(crate) fn exit_codes(context: &Context) -> anyhow::Result<Exit> {
 fn word(word: &str) -> Option<Meaning> {
     let meaning = |kind, meaning: &str| {
         let (word, meaning) = (word.to_owned(), meaning.to_owned());
-        Meaning { word, kind, meaning, http_status: None, exit_code: None }
+        Meaning { word, kind, meaning, http_status: None, exit_code: None, what_to_do: None }
     };
     if let Some(state) = JobState::parse(word) {
         return Some(meaning("state", of_state(state)));
@@ -187,11 +195,37 @@ fn word(word: &str) -> Option<Meaning> {
     }
     if let Some(kind) = ErrorKind::from_code(word) {
         let (http_status, exit_code) = (Some(kind.http_status()), Some(kind.exit_code()));
-        return Some(Meaning { http_status, exit_code, ..meaning("error", kind.title()) });
+        let to_do = what_to_do(kind);
+        let what_to_do = Some(match detail_of(kind) {
+            Some(more) => format!("{to_do}. {more}"),
+            None => to_do.to_owned(),
+        });
+        return Some(Meaning { http_status, exit_code, what_to_do, ..meaning("error", kind.title()) });
     }
     let code: u8 = word.parse().ok()?;
     let exit = Exit::ALL.iter().find(|exit| exit.code() == code)?;
-    Some(meaning("exit code", exit.meaning()))
+    let errors: Vec<&str> =
+        ErrorKind::ALL.iter().filter(|kind| kind.exit_code() == code).map(|kind| kind.code()).collect();
+    let what_to_do = (!errors.is_empty()).then(|| {
+        format!("read the error that the command printed, or its code with `-o json`; `punctual explain CODE` explains each of {}", errors.join(", "))
+    });
+    Some(Meaning { what_to_do, ..meaning("exit code", exit.meaning()) })
+}
+
+/// What else to know about errors whose reason differs from case to case.
+fn detail_of(kind: ErrorKind) -> Option<&'static str> {
+    match kind {
+        ErrorKind::RunRefused => Some(
+            "The detail of the error says which: a gate can be decided while it is open, a node skipped before it starts, and a run \
+             resumed after it failed or was cancelled",
+        ),
+        ErrorKind::ScheduleRefused => Some("The detail of the error says what the schedule cannot do in its state"),
+        ErrorKind::QuotaExceeded => Some("The detail of the error names the quota and its figures"),
+        ErrorKind::TooManyRequests => {
+            Some("The detail of the error says whose limit it is, and the header Retry-After when to try again")
+        }
+        _ => None,
+    }
 }
 
 fn of_state(state: JobState) -> &'static str {
@@ -268,7 +302,7 @@ mod tests {
             assert!(word(mark).is_some_and(|meaning| meaning.kind == "mark"), "{mark}");
         }
         for kind in ErrorKind::ALL {
-            assert!(word(kind.code()).is_some());
+            assert!(word(kind.code()).is_some_and(|meaning| meaning.text().contains("What to do: ")), "{kind:?}");
         }
         for exit in Exit::ALL {
             assert!(word(&exit.code().to_string()).is_some());

@@ -1,6 +1,6 @@
 //! `punctual namespace …`.
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use punctual_api::{NamespaceEdit, NamespaceRequest};
 use punctual_client::{ClientError, IfMatch};
 
@@ -59,12 +59,13 @@ pub(crate) struct CreateArgs {
     punctual namespace edit team-a --quota stored_jobs=100000 --quota submissions_per_second=500\n  \
     punctual namespace edit team-a --quota artifact_bytes=10GiB --quota retention=7d\n  \
     punctual namespace edit team-a --quota stored_jobs=")]
+#[command(group(ArgGroup::new("change").args(["description", "quota"]).required(true).multiple(true)))]
 pub(crate) struct EditArgs {
     /// The namespace's name
     #[arg(value_name = "NAME")]
     name: String,
     /// A description for people; empty for none
-    #[arg(long, value_name = "TEXT", required_unless_present = "quota")]
+    #[arg(long, value_name = "TEXT")]
     description: Option<String>,
     /// How much it may have or use: stored_jobs, running_attempts, submissions_per_second, schedules, artifact_bytes, log_bytes, retention; without a
     /// value, the quota is removed

@@ -148,7 +148,7 @@ fn show(Listed { list, ended }: &Listed, context: &Context) -> anyhow::Result<()
     let out = &context.out;
     out.rows(&list.jobs, list)?;
     if out.format == Format::Table {
-        waiting_reasons(&list.jobs).iter().for_each(|reason| out.hint(reason));
+        waiting_reasons(&list.jobs).iter().for_each(|reason| out.hint(&out.zone.localize(reason)));
     }
     if list.uncertain {
         out.hint(

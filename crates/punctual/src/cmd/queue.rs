@@ -1,6 +1,6 @@
 //! `punctual queue …`.
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use punctual_api::{ErrorKind, QueueDefaults, QueueQuery, QueueRequest, QueueView};
 use punctual_client::{Client, ClientError, IfMatch};
 use punctual_core::Span;
@@ -8,7 +8,7 @@ use punctual_core::retry::RetryPolicy;
 use punctual_core::task::Priority;
 
 use super::Context;
-use crate::exit::Exit;
+use crate::exit::{Exit, usage};
 use crate::field_flags::{OF_QUEUES, QUEUE_WORDS, in_flags, in_words};
 use crate::output::{Format, Output, note};
 use crate::task_flags::priority;
@@ -47,7 +47,8 @@ pub(crate) enum QueueVerb {
     Drain(NoteArgs),
     /// Describe a queue, or set the defaults of its tasks: what is not given stays as it is
     ///
-    /// Defaults hold for tasks that name no such policy, and are copied into a task when it is created or applied.
+    /// Defaults hold for tasks that name no such policy, and are copied into a task when it is created or applied. Tasks that there are
+    /// keep their policies until they are applied again.
     Edit(EditArgs),
 }
 
@@ -69,6 +70,9 @@ pub(crate) struct NoteArgs {
 #[command(after_help = "Examples:\n  \
     punctual queue edit mail --description 'Mails to customers' --default-timeout 30s --default-retries 8\n  \
     punctual queue edit mail --unset timeout")]
+#[command(group(ArgGroup::new("change").required(true).multiple(true).args([
+    "description", "default_priority", "default_retries", "default_node_retries", "default_timeout", "default_queue_timeout", "unset",
+])))]
 pub(crate) struct EditArgs {
     /// The queue's name
     #[arg(value_name = "NAME")]
@@ -167,6 +171,7 @@ fn tell(queue: &QueueView, hint: &str, out: &Output) -> anyhow::Result<()> {
 }
 
 async fn edit(args: &EditArgs, client: &Client) -> anyhow::Result<QueueView> {
+    args.check()?;
     let (former, when) = match client.queue(&args.name).await {
         Ok(queue) => {
             // What was read is what is changed.
@@ -182,6 +187,24 @@ async fn edit(args: &EditArgs, client: &Client) -> anyhow::Result<QueueView> {
 }
 
 impl EditArgs {
+    /// Refuses a default that is set and removed.
+    fn check(&self) -> anyhow::Result<()> {
+        let set = [
+            (QueueDefault::Priority, self.default_priority.is_some(), "priority"),
+            (QueueDefault::Retries, self.default_retries.is_some(), "retries"),
+            (QueueDefault::NodeRetries, self.default_node_retries.is_some(), "node-retries"),
+            (QueueDefault::Timeout, self.default_timeout.is_some(), "timeout"),
+            (QueueDefault::QueueTimeout, self.default_queue_timeout.is_some(), "queue-timeout"),
+        ];
+        match set.into_iter().find(|(default, is_set, _)| *is_set && self.unset.contains(default)) {
+            Some((_, _, name)) => {
+                let message = format!("--default-{name} sets what --unset {name} removes");
+                Err(usage(message, "leave one of them out"))
+            }
+            None => Ok(()),
+        }
+    }
+
     fn changed(&self, former: QueueRequest) -> QueueRequest {
         let QueueRequest { description, defaults } = former;
         let retries = |known: Option<RetryPolicy>, usual: RetryPolicy, max: Option<u16>| match max {
@@ -245,5 +268,22 @@ mod tests {
             ..QueueDefaults::default()
         };
         assert_eq!(changed.defaults, expected);
+        assert!(args.check().is_ok());
+    }
+
+    #[test]
+    fn a_default_is_not_set_and_removed_at_once_and_an_edit_changes_something() {
+        use clap::Parser;
+        #[derive(Parser)]
+        struct Cli {
+            #[command(flatten)]
+            args: EditArgs,
+        }
+        let read = |words: &[&str]| Cli::try_parse_from([&["edit", "mail"], words].concat()).map(|cli| cli.args);
+        assert!(read(&[]).is_err());
+        assert!(read(&["--if-revision", "1"]).is_err());
+        assert!(read(&["--unset", "timeout"]).unwrap().check().is_ok());
+        let both = read(&["--default-timeout", "5s", "--unset", "timeout"]).unwrap();
+        assert_eq!(both.check().unwrap_err().to_string(), "--default-timeout sets what --unset timeout removes");
     }
 }

@@ -1,6 +1,7 @@
 //! `punctual user …`.
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
+use punctual_agent::is_loopback;
 use punctual_api::{PasswordRequest, UserEdit, UserRequest};
 use punctual_client::ClientError;
 
@@ -48,12 +49,13 @@ pub(crate) enum UserVerb {
 }
 
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("rights").args(["role", "namespace_role"]).required(true).multiple(true)))]
 pub(crate) struct CreateArgs {
     /// The user's name
     #[arg(value_name = "USER")]
     name: String,
     /// A role for the cluster, and so in every namespace: viewer, operator, developer or admin
-    #[arg(long, value_name = "ROLE", required_unless_present = "namespace_role")]
+    #[arg(long, value_name = "ROLE")]
     role: Option<String>,
     /// What they may do in one namespace: a role, rights, or both, such as team-a=developer; may be repeated
     #[arg(long, value_name = "NAMESPACE=ROLE", value_parser = namespace_role)]
@@ -101,6 +103,18 @@ fn named(error: ClientError) -> anyhow::Error {
     in_words(in_flags(error, OF_USERS), USER_WORDS).into()
 }
 
+/// How the person logs in. An address on loopback is of no use elsewhere.
+fn login_line(url: &str, name: &str) -> String {
+    let authority = "--ca-file names the cluster's authority if the servers have certificates of it";
+    if is_loopback(url) {
+        return format!(
+            "They log in on this machine with: punctual login --server {url} --user {name}. On another one they name the address \
+             that it knows the server by: punctual login --server https://HOST:PORT --user {name}; {authority}."
+        );
+    }
+    format!("They log in with: punctual login --server {url} --user {name}; {authority}.")
+}
+
 pub(crate) async fn run(verb: UserVerb, context: &Context) -> anyhow::Result<Exit> {
     let client = context.client()?;
     let out = &context.out;
@@ -118,7 +132,7 @@ pub(crate) async fn run(verb: UserVerb, context: &Context) -> anyhow::Result<Exi
                 Format::Json | Format::Jsonl => out.json(&user)?,
                 Format::Table | Format::Name => out.line(&user.name)?,
             }
-            out.hint(&format!("They log in with: punctual login --server {} --user {}", client.url(), user.name));
+            out.hint(&login_line(client.url(), &user.name));
         }
         UserVerb::List => {
             let list = client.users().await.map_err(named)?;
@@ -150,4 +164,24 @@ pub(crate) async fn run(verb: UserVerb, context: &Context) -> anyhow::Result<Exi
         }
     }
     Ok(Exit::Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_on_loopback_is_not_offered_to_people_elsewhere() {
+        let here = login_line("https://127.0.0.1:8020", "ana");
+        assert!(
+            here.contains("on this machine with: punctual login --server https://127.0.0.1:8020 --user ana"),
+            "{here}"
+        );
+        assert!(here.contains("--server https://HOST:PORT --user ana; --ca-file"), "{here}");
+        let there = login_line("https://jobs.example.com", "ana");
+        assert!(
+            there.starts_with("They log in with: punctual login --server https://jobs.example.com --user ana"),
+            "{there}"
+        );
+    }
 }

@@ -63,7 +63,7 @@ impl Row for JobSummary {
                 Some(ended) if self.due_at > ended => "-".to_owned(),
                 _ => out.relative(self.due_at),
             }),
-            Cell::new(one_line(&reason(out, self))),
+            Cell::new(out.zone.localize(&one_line(&reason(out, self)))),
         ]
     }
 }

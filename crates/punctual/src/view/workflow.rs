@@ -69,7 +69,7 @@ impl Row for NodeView {
             out.state(&self.state),
             Cell::new(self.job.map_or_else(|| "-".to_owned(), |job| job.to_string())),
             Cell::new(if self.needs.is_empty() { "-".to_owned() } else { self.needs.join(", ") }),
-            Cell::new(note(self)),
+            Cell::new(out.zone.localize(&note(self))),
         ]
     }
 }
@@ -82,11 +82,22 @@ fn note(node: &NodeView) -> String {
         format!("{} of {} succeeded{failed}", items.succeeded, items.total)
     });
     let decided = node.decided.as_ref().map(|decided| format!("by {}", one_line(&decided.who)));
-    let round = (node.round > 0).then(|| format!("started {} times before", node.round));
+    let round = match node.round {
+        0 => None,
+        1 => Some("started once before".to_owned()),
+        more => Some(format!("started {more} times before")),
+    };
+    let asked = node.note.as_deref().map(one_line);
     let too_long = node.output_too_long.then(|| "its output is too long for other nodes".to_owned());
     let reason = node.reason.as_deref().map(one_line);
-    let waits = node.waiting_for.as_deref().map(|what| format!("waits for {}", one_line(what)));
-    [kind, items, decided, round, too_long, reason, waits].into_iter().flatten().collect::<Vec<_>>().join("; ")
+    let waits = waits(node);
+    [kind, asked, items, decided, round, too_long, reason, waits].into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+/// What a node waits for. Of one that is active, its job says why it waits.
+pub(crate) fn waits(node: &NodeView) -> Option<String> {
+    let what = one_line(node.waiting_for.as_deref()?);
+    Some(if node.state == "active" { format!("waits: {what}") } else { format!("waits for {what}") })
 }
 
 pub(crate) fn run(run: &RunView, out: &Output) -> anyhow::Result<()> {

@@ -33,8 +33,9 @@ pub(super) async fn join(
     token: String,
     public_key: Vec<u8>,
     name: String,
+    queues: Vec<String>,
 ) -> Result<wire::Certificate, AskError> {
-    let request = wire::JoinRequest { token, public_key: public_key.into(), name };
+    let request = wire::JoinRequest { token, public_key: public_key.into(), name, queues };
     ask(url, tls, async |mut client| client.join(request).await).await
 }
 

@@ -26,6 +26,8 @@ pub(crate) struct Enrolment {
     pub(crate) folder: PathBuf,
     /// What to join with if there is no certificate that is valid.
     pub(crate) token: Option<JoinToken>,
+    /// The queues that the worker means to serve; none: all that it may.
+    pub(crate) queues: Vec<String>,
 }
 
 /// A certificate that is renewed by itself, and the servers that it is presented to.
@@ -41,6 +43,8 @@ pub(crate) struct WorkerCertificate {
 const RENEW_AGAIN_AFTER: Duration = Duration::from_secs(60);
 /// The clock is looked at so often, so that a machine that slept renews soon after it wakes.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
+/// The names of the queues with which a worker joins.
+const QUEUES_BYTES_MAX: usize = 2 << 10;
 const ALPN: &[&[u8]] = &[b"h2"];
 /// What a server says of an enrolment that does not count any more.
 const ENDED: [&str; 2] = ["worker_revoked", "worker_not_enrolled"];
@@ -136,9 +140,13 @@ impl Enrolment {
         };
         let public_key = identity.public_key().map_err(WorkerError::Certificate)?;
         let tls = ClientTls::new(&Trust::Pinned(token.authority()), None, ALPN).map_err(WorkerError::Certificate)?;
+        // Servers take small messages from strangers. A longer list is judged when the worker is in.
+        let is_short =
+            self.queues.iter().map(String::len).sum::<usize>() <= QUEUES_BYTES_MAX && self.queues.len() <= 64;
+        let queues = if is_short { self.queues.clone() } else { Vec::new() };
         let mut reasons = Vec::new();
         for url in servers {
-            match join(url, &tls, token.reveal(), public_key.clone(), name.to_owned()).await {
+            match join(url, &tls, token.reveal(), public_key.clone(), name.to_owned(), queues.clone()).await {
                 Ok(certificate) => match identity.clone().with(certificate) {
                     Ok(identity) => {
                         save(&identity)?;
@@ -254,7 +262,7 @@ mod tests {
     #[tokio::test]
     async fn a_token_is_not_sent_without_tls() {
         let folder = tempfile::tempdir().unwrap();
-        let enrolment = Enrolment { folder: folder.path().join("identity"), token: Some(token()) };
+        let enrolment = Enrolment { folder: folder.path().join("identity"), token: Some(token()), queues: Vec::new() };
         let servers = ["https://127.0.0.1:1".to_owned(), "http://127.0.0.1:1".to_owned()];
         let refused = enrolment.open(&servers, "w", Backoff::new(1)).await.err().expect("a refusal");
         assert!(matches!(refused, WorkerError::JoinNeedsTls(url) if url == servers[1]));
@@ -263,7 +271,7 @@ mod tests {
     #[tokio::test]
     async fn without_a_token_or_a_certificate_there_is_nothing_to_start_with() {
         let folder = tempfile::tempdir().unwrap();
-        let enrolment = Enrolment { folder: folder.path().join("identity"), token: None };
+        let enrolment = Enrolment { folder: folder.path().join("identity"), token: None, queues: Vec::new() };
         let refused = enrolment.open(&["https://127.0.0.1:1".to_owned()], "w", Backoff::new(1)).await;
         assert!(matches!(refused.err(), Some(WorkerError::NotEnrolled(_))));
     }

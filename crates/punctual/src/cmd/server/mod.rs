@@ -118,9 +118,9 @@ fn announce(ready: &ServerReady, place: &str, context: &Context) -> anyhow::Resu
     match context.out.format {
         Format::Table | Format::Name => {
             let who = if ready.address.ip().is_loopback() {
-                "Only this machine can reach it; other users need the access token."
+                "Only this machine can reach it; other users need a credential."
             } else {
-                "Other machines can reach it; everybody there needs the access token."
+                "Other machines can reach it; everybody there needs a credential."
             };
             context.out.hint(&format!("Listening on {} ({}, in {place}). {who}", ready.url, ready.store));
             Ok(())

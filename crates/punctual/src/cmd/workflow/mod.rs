@@ -311,7 +311,10 @@ async fn draw(args: &GraphArgs, client: &Client, out: &Output) -> anyhow::Result
 
 fn of_run(run: RunView) -> Vec<graph::Drawn> {
     let drawn = |node: punctual_api::NodeView| graph::Drawn {
-        notes: node.items.iter().map(|items| format!("{} of {} done", items.succeeded, items.total)).collect(),
+        notes: {
+            let items = node.items.iter().map(|items| format!("{} of {} done", items.succeeded, items.total));
+            items.chain(node.note.as_deref().map(view::one_line)).collect()
+        },
         name: node.name,
         kind: node.kind,
         needs: node.needs,
@@ -329,6 +332,7 @@ fn of_definition(workflow: &WorkflowView) -> Vec<graph::Drawn> {
             node.condition.as_ref().map(|_| "if".to_owned()),
             node.for_each.as_ref().map(|each| format!("for each of {}", each.from)),
             node.workflow.as_ref().map(|name| format!("runs {name}")),
+            node.gate.as_ref().and_then(|gate| gate.note.as_deref().map(view::one_line)),
         ];
         graph::Drawn {
             name: node.name.clone(),

@@ -378,7 +378,12 @@ async fn questions(
         told += 1;
     }
     let key = LeafKey::generate().expect("a key");
-    let join = wire::JoinRequest { token: token.reveal(), public_key: key.public_key().into(), name: "guest".into() };
+    let join = wire::JoinRequest {
+        token: token.reveal(),
+        public_key: key.public_key().into(),
+        name: "guest".into(),
+        queues: Vec::new(),
+    };
     for (what, lie) in lies(pool, "JoinRequest", &join, foreign) {
         assert!(EnrolmentClient::new(bare.clone()).join(lie).await.is_err(), "{what}: the token has no uses left");
         told += 1;

@@ -41,8 +41,12 @@ pub(super) fn read_token(file: &std::path::Path) -> JoinToken {
 pub(crate) async fn join(url: &str, token: &JoinToken, key: &LeafKey) -> Result<wire::Certificate, Status> {
     let pinned = ClientTls::new(&Trust::Pinned(token.authority()), None, &[b"h2"]).expect("a configuration");
     let mut client = EnrolmentClient::new(channel(url, pinned).await.expect("the server is of the cluster"));
-    let request =
-        wire::JoinRequest { token: token.reveal(), public_key: key.public_key().into(), name: "guest".into() };
+    let request = wire::JoinRequest {
+        token: token.reveal(),
+        public_key: key.public_key().into(),
+        name: "guest".into(),
+        queues: Vec::new(),
+    };
     client.join(request).await.map(tonic::Response::into_inner)
 }
 
