@@ -42,6 +42,7 @@ async fn a_job_is_made_in_a_form_and_ends_while_one_looks(world: &World) {
     browser.sees("#lines", "hello from a form").await;
     browser.sees("#part-output", "hello from a form").await;
     browser.sees("#timeline", "Attempt 1").await;
+    browser.sees("#attempts", "succeeded").await;
     browser.holds("window.stays").await;
 }
 
