@@ -25,7 +25,11 @@ pub fn schedules(
         html! { @if viewer.may(Right::EditSchedules) { a.btn.first href="/schedules/new" { "New schedule" } } };
     let main = html! {
         (head("Schedules", &about, &actions))
-        @if let Some(forecast) = forecast { @if forecast.starts > 0 { (heat(viewer, forecast)) } }
+        @match forecast {
+            Some(forecast) if forecast.starts > 0 => { (heat(viewer, forecast)) }
+            None if list.next_cursor.is_some() => { p { a href=(address("/schedules", [("prefix", prefix), ("forecast", Some("yes"))])) { "Show the next 24 hours" } " of all schedules" } }
+            _ => {}
+        }
         form.filter method="get" action="/schedules" {
             label { "Name begins with" input name="prefix" value=(prefix.unwrap_or("")) autocomplete="off" spellcheck="false"; }
             button type="submit" { "Filter" }

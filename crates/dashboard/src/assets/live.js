@@ -50,7 +50,12 @@ function renewRows(old, fresh) {
 function renew(page) {
   for (const fresh of page.querySelectorAll("main [data-part]")) {
     const old = document.getElementById(fresh.id);
-    if (!old) continue;
+    if (!old) {
+      // A part that the page did not have, such as the first attempt of a job, comes after what it follows.
+      const before = fresh.previousElementSibling?.id;
+      if (before) document.getElementById(before)?.after(fresh);
+      continue;
+    }
     const text = fresh.innerHTML;
     if (old.dataset.was === text) continue;
     if (isInUse(old)) {

@@ -20,13 +20,16 @@ if (list?.dataset.follow) {
     .replace(/[\u0000-\u0008\u000a-\u001f]/g, (c) => String.fromCharCode(0x2400 + c.charCodeAt(0)))
     .replace(/\u007f/g, "\u2421")
     .replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
+  // The log of another attempt has a page of its own.
+  const showNext = () => {
+    source.close();
+    location.reload();
+  };
   source.onmessage = (event) => {
-    if (!event.lastEventId.startsWith(`${list.dataset.attempt}-`)) {
-      // Another attempt has begun, and has a page of its own.
-      source.close();
-      location.reload();
-      return;
-    }
+    // A page that was made before the first attempt began takes what comes.
+    const [attempt] = event.lastEventId.split("-");
+    if (list.dataset.attempt === "0") list.dataset.attempt = attempt;
+    else if (attempt !== list.dataset.attempt) return showNext();
     document.getElementById("nothing-printed")?.remove();
     const lines = document.createDocumentFragment();
     for (const line of JSON.parse(event.data)) {
@@ -53,5 +56,12 @@ if (list?.dataset.follow) {
     while (list.childElementCount > SHOWN_MAX) list.firstElementChild.remove();
     if (follow.checked) list.scrollTop = list.scrollHeight;
   };
-  source.addEventListener("end", () => source.close());
+  source.addEventListener("end", () => {
+    source.close();
+    // A retry may follow. `live.js` adds its row, and whoever follows wants its log.
+    setInterval(() => {
+      const attempts = document.querySelectorAll("#attempts tbody tr").length;
+      if (attempts > Number(list.dataset.attempt) && follow.checked) showNext();
+    }, 1000);
+  });
 }

@@ -77,22 +77,20 @@ async fn a_session_counts_for_pages_alone_and_forged_changes_are_refused() {
     for path in ["/v1/jobs", "/v1/events", "/openapi.json", "/v1/whoami"] {
         assert_eq!(site.send("GET", path, "", &[cookie]).await.status(), StatusCode::UNAUTHORIZED, "{path}");
     }
-    let pause = "/queues/default/pause";
+    let (typed, forged) = (("content-type", FORM), ("sec-fetch-site", "cross-site"));
     for (headers, status) in [
         // A program that has got hold of a cookie, and pages of others.
-        (&[cookie][..], StatusCode::UNAUTHORIZED),
-        (&[cookie, ("sec-fetch-site", "cross-site")], StatusCode::FORBIDDEN),
-        (&[cookie, ("sec-fetch-site", "same-site")], StatusCode::FORBIDDEN),
-        (&[cookie, ("origin", "http://evil.example")], StatusCode::FORBIDDEN),
-        (&[cookie, ("origin", "null"), ("sec-fetch-site", "same-origin")], StatusCode::FORBIDDEN),
-        (
-            &[cookie, ("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")],
-            StatusCode::FORBIDDEN,
-        ),
-        (&[cookie, ("sec-fetch-site", "same-origin")], StatusCode::SEE_OTHER),
-        (&[cookie, ("origin", "http://localhost")], StatusCode::SEE_OTHER),
+        (vec![], StatusCode::UNAUTHORIZED),
+        (vec![forged], StatusCode::FORBIDDEN),
+        (vec![forged, ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")], StatusCode::FORBIDDEN),
+        (vec![("sec-fetch-site", "same-site")], StatusCode::FORBIDDEN),
+        (vec![("origin", "http://evil.example")], StatusCode::FORBIDDEN),
+        (vec![("origin", "null"), ("sec-fetch-site", "same-origin")], StatusCode::FORBIDDEN),
+        (vec![("sec-fetch-site", "same-origin")], StatusCode::SEE_OTHER),
+        (vec![("origin", "http://localhost")], StatusCode::SEE_OTHER),
     ] {
-        assert_eq!(site.send("POST", pause, "", headers).await.status(), status, "{headers:?}");
+        let headers: Vec<(&str, &str)> = [cookie, typed].into_iter().chain(headers).collect();
+        assert_eq!(site.send("POST", "/preferences", "theme=dark", &headers).await.status(), status, "{headers:?}");
     }
     // A cookie that somebody planted beside the right one is no proof of either.
     let two = format!("{session}; {session}x");
@@ -152,6 +150,21 @@ async fn a_login_sets_a_guarded_cookie_and_leads_to_pages_of_this_server_alone()
     assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
     assert!(response.headers().get(header::SET_COOKIE).is_none());
     assert!(text(response).await.contains("name=\"next\" value=\"/jobs\""), "it can be tried again");
+}
+
+#[tokio::test]
+async fn a_namespace_that_is_gone_can_be_left() {
+    let site = Site::new().await;
+    let session = site.session().await;
+    let gone = format!("{session}; punctual_namespace=gone");
+    let headers = [("cookie", gone.as_str()), ("accept", "text/html"), ("sec-fetch-site", "same-origin")];
+    let response = site.send("GET", "/jobs", "", &headers).await;
+    assert_eq!(response.status(), StatusCode::NOT_FOUND);
+    assert!(text(response).await.contains("Look at the default namespace"));
+    let form = [headers[0], headers[2], ("content-type", FORM)];
+    let response = site.send("POST", "/preferences", "namespace=", &form).await;
+    assert_eq!((response.status(), location(&response)), (StatusCode::SEE_OTHER, "/"));
+    assert!(response.headers()[header::SET_COOKIE].to_str().expect("ASCII").starts_with("punctual_namespace=;"));
 }
 
 #[tokio::test]

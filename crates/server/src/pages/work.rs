@@ -22,6 +22,8 @@ use crate::permit::Permit;
 pub(super) struct SchedulesQuery {
     prefix: Option<String>,
     cursor: Option<String>,
+    /// `yes` plays all schedules through, however many there are.
+    forecast: Option<String>,
     done: Option<String>,
 }
 
@@ -37,8 +39,9 @@ pub(super) async fn schedules(
     let asked = ScheduleQuery { prefix: prefix.clone(), cursor: given(query.cursor), ..ScheduleQuery::default() };
     asked.check()?;
     let list = app.list_schedules(&by, asked).await?;
-    // All schedules are played through for it. Another one may be under way.
-    let forecast = match looks.is_renewal || list.schedules.is_empty() {
+    // All schedules are played through for it: of many, that is for whoever asks. Another one may be under way.
+    let is_wanted = list.next_cursor.is_none() || query.forecast.as_deref() == Some("yes");
+    let forecast = match looks.is_renewal || list.schedules.is_empty() || !is_wanted {
         true => None,
         false => app.forecast(&by, ForecastQuery { prefix: prefix.clone(), ..ForecastQuery::default() }).await.ok(),
     };

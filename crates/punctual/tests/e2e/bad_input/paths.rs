@@ -198,7 +198,7 @@ async fn ids_and_names_that_are_none_are_refused() {
 async fn addresses_and_methods_that_there_are_not_are_refused() {
     let mut cases = Vec::new();
     for path in [
-        "/",
+        "/index.html",
         "/v1",
         "/v1/",
         "/v2/jobs",

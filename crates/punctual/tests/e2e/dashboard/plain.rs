@@ -15,7 +15,8 @@ async fn pages_work_without_scripts_in_narrow_windows_and_in_other_zones() {
     colours_and_zones_are_chosen(&world).await;
     no_page_is_wider_than_a_narrow_window(&world).await;
     without_scripts_jobs_are_made_read_and_cancelled(&world).await;
-    world.end().await;
+    world.browser.assert_no_complaints().await;
+    a_server_that_ends_is_noticed_and_found_again(world).await;
 }
 
 async fn pages_show_times_in_the_zone_of_the_browser(world: &World) {
@@ -93,6 +94,20 @@ async fn without_scripts_jobs_are_made_read_and_cancelled(world: &World) {
     browser.reload().await;
     browser.sees("#facts", "cancelled").await;
     browser.devtools("Emulation.setScriptExecutionDisabled", json!({ "value": false })).await;
+}
+
+async fn a_server_that_ends_is_noticed_and_found_again(world: World) {
+    let World { browser, server, home, .. } = world;
+    browser.open("/jobs").await;
+    browser.sees("#live", "Live").await;
+    let address = server.address();
+    server.kill();
+    browser.sees("#live", "No answer").await;
+    // What was there is still read.
+    assert!(browser.count("#jobs tbody tr").await > 0);
+    let _server = home.server_at(&address, &[]);
+    browser.sees("#live", "Live").await;
+    browser.end().await;
 }
 
 #[tokio::test]

@@ -170,7 +170,7 @@ impl Browser {
 
     /// The text of the first element that fits, as it is shown; empty if there is none.
     pub(crate) async fn text(&self, css: &str) -> String {
-        let body = json!({ "script": "const e = document.querySelector(arguments[0]); return e ? e.innerText : ''", "args": [css] });
+        let body = json!({ "script": "const e = document.querySelector(arguments[0]); return e ? e.innerText ?? e.textContent : ''", "args": [css] });
         let text = self.try_post("/execute/sync", body).await;
         text.ok().and_then(|text| text.as_str().map(str::to_owned)).unwrap_or_default()
     }

@@ -42,6 +42,7 @@ async fn a_job_is_made_in_a_form_and_ends_while_one_looks(world: &World) {
     browser.sees("#lines", "hello from a form").await;
     browser.sees("#part-output", "hello from a form").await;
     browser.sees("#timeline", "Attempt 1").await;
+    browser.sees("#attempts", "succeeded").await;
     browser.holds("window.stays").await;
 }
 
@@ -204,8 +205,9 @@ async fn the_overview_names_what_needs_somebody(world: &World) {
 
 async fn hostile_texts_are_shown_as_texts(world: &World) {
     let browser = &world.browser;
-    let text = "</title><script>window.pwned=1</script><img src=x onerror=window.pwned=1>\u{202e}gpj";
-    let run = json!({ "command": { "line": "printf '%s\\n' \"$HOSTILE\"; exit 3", "name": text, "environment": { "HOSTILE": text } } });
+    let text = "</title><script>window.pwned=1</script><img src=x onerror=window.pwned=1>";
+    // Characters that change the direction of text are refused in names, and programs print what they like.
+    let run = json!({ "command": { "line": "printf '\\342\\200\\256%s\\033[31m\\n' \"$HOSTILE\"; exit 3", "name": text, "environment": { "HOSTILE": text } } });
     let id = world
         .submit(json!({ "inline": { "run": run, "retry": { "max": 0 } }, "tracing_id": text, "input": { "a": text } }))
         .await;
