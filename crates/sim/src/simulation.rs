@@ -125,6 +125,8 @@ impl Ord for TimedAction {
 
 /// How long after the faults have stopped everything that is due must have ended.
 const QUIET_MAX: Span = Span::from_secs(1800);
+/// A run of a schedule may begin just before that, and its nodes take longer than a job.
+const RUNS_END_MAX: Span = Span::from_secs(2400);
 
 /// Any numbers: they make other sequences of the same seed.
 const FEW_SEED: u64 = 0x6665_7720_6c69_6e6b;
@@ -251,7 +253,7 @@ impl Simulation {
         let calm = self.now.since(healed_at);
         let nothing_waits = || !self.store.has_queued();
         let nothing_due = || self.store.hot().iter().all(|job| job.key.due_at > self.now + Span::from_secs(600));
-        calm > QUIET_MAX
+        (calm > QUIET_MAX && (self.are_runs_over() || calm > RUNS_END_MAX))
             || (calm > Span::from_secs(45)
                 && self.clients.are_done()
                 && self.schedules.are_over()
