@@ -47,7 +47,7 @@ async fn the_first_workflow_of_the_docs_runs() {
     assert_eq!(printed(&server, &["apply", "nightly", file]), "nightly\n");
     assert_eq!(
         printed(&server, &["graph", "nightly"]),
-        "nightly version 1\n  extract\n    approve  after extract  [gate]\n      load  after extract, approve\n        report  after load\n"
+        "nightly version 1\n  extract\n    approve  after extract  [gate]  (Load these rows?)\n      load  after extract, approve\n        report  after load\n"
     );
     let run = printed(&server, &["run", "nightly", "-o", "name"]).trim().to_owned();
     eventually("the gate is open", || async { states(&read(&api, &run).await)[1] == "open" }).await;
@@ -56,7 +56,7 @@ async fn the_first_workflow_of_the_docs_runs() {
     let done = ended(&api, &run).await;
     assert_eq!(states(&done), ["succeeded"; 4]);
     let shown = printed(&server, &["get", &run]);
-    assert!(shown.starts_with(&format!("{run}  succeeded\n")) && shown.contains("gate; by "), "{shown}");
+    assert!(shown.starts_with(&format!("{run}  succeeded\n")) && shown.contains("gate; Load these rows?; by "), "{shown}");
     let listed: Value = serde_json::from_str(&printed(&server, &["runs", "nightly", "-o", "json"])).expect("JSON");
     assert_eq!((&listed["runs"][0]["id"], &listed["runs"][0]["nodes_ended"]), (&Value::from(run), &Value::from(4)));
     assert!(printed(&server, &["graph", "nightly", "--as", "mermaid"]).contains("n_extract --> n_approve"));
