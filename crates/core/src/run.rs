@@ -13,7 +13,9 @@ use crate::id::ArtifactId;
 use crate::size::ByteSize;
 use crate::time::Span;
 pub use command::Command;
-pub use facts::{Escape, FACT_NAMES, Facts, JOB_ID_HEADER, PLACEHOLDERS_MAX, begins_with_secret, check_placeholders, secrets_in};
+pub use facts::{
+    Escape, FACT_NAMES, Facts, JOB_ID_HEADER, PLACEHOLDERS_MAX, begins_with_secret, check_placeholders, secrets_in,
+};
 pub use telegram::{ParseMode, Telegram, default_bot};
 
 /// The capability of workers that give programs a network.

@@ -82,7 +82,8 @@ pub use notices::{
     RuleUpdate, WaitingNotice,
 };
 pub use queues::{
-    AllQueues, QUEUES_MAX, QUEUES_OF_ALL_MAX, QueueChange, QueueRow, Queues, QueuesFull, STOPPED_QUEUES_FACTOR, queues_max,
+    AllQueues, QUEUES_MAX, QUEUES_OF_ALL_MAX, QueueChange, QueueRow, Queues, QueuesFull, STOPPED_QUEUES_FACTOR,
+    queues_max,
 };
 pub use quotas::{Counted, QuotaUse, RATE_BURST, Spent};
 pub use requesters::{JOB_ACTIONS_MAX, JobAction, JobActionKind, REQUESTERS_MAX, Requester, RequesterId, Requesters};

@@ -56,7 +56,10 @@ async fn the_first_workflow_of_the_docs_runs() {
     let done = ended(&api, &run).await;
     assert_eq!(states(&done), ["succeeded"; 4]);
     let shown = printed(&server, &["get", &run]);
-    assert!(shown.starts_with(&format!("{run}  succeeded\n")) && shown.contains("gate; Load these rows?; by "), "{shown}");
+    assert!(
+        shown.starts_with(&format!("{run}  succeeded\n")) && shown.contains("gate; Load these rows?; by "),
+        "{shown}"
+    );
     let listed: Value = serde_json::from_str(&printed(&server, &["runs", "nightly", "-o", "json"])).expect("JSON");
     assert_eq!((&listed["runs"][0]["id"], &listed["runs"][0]["nodes_ended"]), (&Value::from(run), &Value::from(4)));
     assert!(printed(&server, &["graph", "nightly", "--as", "mermaid"]).contains("n_extract --> n_approve"));
