@@ -8,7 +8,7 @@ use crate::layout::{self, Content, empty, head, refused};
 use crate::state::state;
 use crate::text::{clean, escaped, maybe, user};
 use crate::times::{caption, maybe_time, time_and_ago};
-use crate::{FormFault, Notice, Page, Viewer};
+use crate::{Confirmation, FormFault, Page, Viewer};
 
 /// `sessions` are the viewer's own, or everybody's.
 pub fn keys(viewer: &Viewer, keys: &KeyList, sessions: &SessionList) -> Page {
@@ -129,7 +129,7 @@ fn quotas(quotas: &punctual_api::Quotas) -> Markup {
     }
 }
 
-pub fn secrets(viewer: &Viewer, list: &SecretList, fault: Option<&FormFault>, notice: Option<Notice>) -> Page {
+pub fn secrets(viewer: &Viewer, list: &SecretList, fault: Option<&FormFault>, notice: Option<Confirmation>) -> Page {
     let main = html! {
         (head("Secrets", &html! { "Their values are used by tasks and can be read by nobody. Tasks refer to one as " code { "{{ secret.name }}" } "." }, &html! {}))
         (refused(fault))

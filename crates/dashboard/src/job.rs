@@ -12,7 +12,7 @@ use crate::state::{Meaning, big, state};
 use crate::text::{clean, code, escaped, user};
 use crate::timeline;
 use crate::times::{maybe_time, span, time, time_and_ago, time_of_day, with_times};
-use crate::{Notice, Page, Viewer};
+use crate::{Confirmation, Page, Viewer};
 
 /// A job and a piece of a log of it.
 #[derive(Debug, Clone)]
@@ -37,7 +37,7 @@ pub struct LogPiece {
     pub follow_from: Option<u64>,
 }
 
-pub fn job(viewer: &Viewer, page: &JobPage, notice: Option<Notice>) -> Page {
+pub fn job(viewer: &Viewer, page: &JobPage, notice: Option<Confirmation>) -> Page {
     let JobPage { job, log } = page;
     let title = if job.title.is_empty() { job.task.name.as_deref().unwrap_or(&job.task.kind) } else { &job.title };
     let meaning = Meaning::of(&job.state);

@@ -9,7 +9,7 @@ use crate::layout::{self, Content, empty, head};
 use crate::state::state;
 use crate::text::{self, maybe, user};
 use crate::times::{ago, caption, span, time};
-use crate::{Notice, Page, Viewer};
+use crate::{Confirmation, Page, Viewer};
 
 /// The states by which people look for jobs, in the order of a job's life.
 const STATES: [JobState; 7] = [
@@ -22,7 +22,7 @@ const STATES: [JobState; 7] = [
     JobState::Quarantined,
 ];
 
-pub fn jobs(viewer: &Viewer, query: &ListQuery, list: &JobList, notice: Option<Notice>) -> Page {
+pub fn jobs(viewer: &Viewer, query: &ListQuery, list: &JobList, notice: Option<Confirmation>) -> Page {
     let of_state = |state: &str| address(&ListQuery { state: Some(state.to_owned()), cursor: None, ..query.clone() });
     let is_filtered =
         [&query.task, &query.queue, &query.kind, &query.tracing_id, &query.scheduled_from, &query.scheduled_before]

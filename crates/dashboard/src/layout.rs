@@ -6,7 +6,7 @@ use punctual_core::access::Right;
 use crate::assets::{ICON, LIVE, LOG, PAGE, STYLE, address};
 use crate::text::{clean, user};
 use crate::times::{offset, tick, zone_name};
-use crate::{Notice, Page, Theme, Viewer};
+use crate::{Confirmation, Page, Theme, Viewer};
 
 /// A part of the navigation: its key for the keyboard, its name and address, and the right without which it is not offered.
 type Place = (&'static str, &'static str, &'static str, Right);
@@ -53,7 +53,7 @@ const ZONES: [&str; 12] = [
 /// What a page shows, and what it needs for that.
 pub(crate) struct Content<'a> {
     pub(crate) title: &'a str,
-    pub(crate) notice: Option<Notice>,
+    pub(crate) notice: Option<Confirmation>,
     /// Where changes are told, if the page is renewed by itself.
     pub(crate) live: Option<String>,
     /// Whether it follows a log.
@@ -62,12 +62,12 @@ pub(crate) struct Content<'a> {
 
 impl<'a> Content<'a> {
     /// A page that is renewed when any job changes.
-    pub(crate) fn live(title: &'a str, notice: Option<Notice>) -> Self {
+    pub(crate) fn live(title: &'a str, notice: Option<Confirmation>) -> Self {
         Self { title, notice, live: Some("/events".to_owned()), has_log: false }
     }
 
     /// A page that stays as it is.
-    pub(crate) fn still(title: &'a str, notice: Option<Notice>) -> Self {
+    pub(crate) fn still(title: &'a str, notice: Option<Confirmation>) -> Self {
         Self { title, notice, live: None, has_log: false }
     }
 }

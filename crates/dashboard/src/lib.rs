@@ -156,9 +156,9 @@ macro_rules! notices {
     ($($(#[doc = $doc:literal])* $variant:ident $name:literal $text:literal;)*) => {
         /// What was just done, for the next page to say.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum Notice { $($(#[doc = $doc])* $variant),* }
+        pub enum Confirmation { $($(#[doc = $doc])* $variant),* }
 
-        impl Notice {
+        impl Confirmation {
             const ALL: &'static [Self] = &[$(Self::$variant),*];
 
             /// In addresses.
@@ -191,7 +191,7 @@ notices! {
     SecretStored "secret-stored" "Stored. Its value cannot be read again.";
 }
 
-impl Notice {
+impl Confirmation {
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|notice| notice.name() == text)
     }
@@ -221,9 +221,9 @@ mod tests {
 
     #[test]
     fn a_notice_is_found_by_its_name() {
-        for notice in Notice::ALL {
-            assert_eq!(Notice::parse(notice.name()), Some(*notice));
+        for notice in Confirmation::ALL {
+            assert_eq!(Confirmation::parse(notice.name()), Some(*notice));
         }
-        assert_eq!(Notice::parse("<script>"), None);
+        assert_eq!(Confirmation::parse("<script>"), None);
     }
 }

@@ -13,7 +13,7 @@ use crate::state::Meaning;
 use crate::text::{address, code, count, escaped, short, user};
 use crate::timeline::day;
 use crate::times::{ago, caption, duration, time, zone_name};
-use crate::{Notice, Page, Viewer};
+use crate::{Confirmation, Page, Viewer};
 
 /// What the overview shows. `None`: the viewer may not see it, or nobody knows.
 #[derive(Debug, Clone)]
@@ -39,7 +39,7 @@ const OVERDUE_SHOWN: usize = 5;
 const RUNNING_SHOWN: usize = 10;
 const NEXT_SHOWN: usize = 10;
 
-pub fn overview(viewer: &Viewer, shown: &Overview, notice: Option<Notice>) -> Page {
+pub fn overview(viewer: &Viewer, shown: &Overview, notice: Option<Confirmation>) -> Page {
     let is_new = shown.recent.jobs.is_empty() && shown.running.jobs.is_empty() && shown.waiting.jobs.is_empty();
     let main = html! {
         (head("Overview", &summary(shown), &new_job(viewer)))

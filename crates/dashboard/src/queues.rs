@@ -8,9 +8,9 @@ use crate::layout::{self, ActionKind, Content, action, confirmed, empty, head};
 use crate::state::state;
 use crate::text::{address, escaped, maybe, user};
 use crate::times::{caption, maybe_time, time_and_ago};
-use crate::{Notice, Page, Viewer};
+use crate::{Confirmation, Page, Viewer};
 
-pub fn queues(viewer: &Viewer, list: &QueueList, notice: Option<Notice>) -> Page {
+pub fn queues(viewer: &Viewer, list: &QueueList, notice: Option<Confirmation>) -> Page {
     let next = list.next_cursor.as_ref().map(|cursor| address("/queues", [("cursor", Some(cursor.as_str()))]));
     let main = html! {
         (head("Queues", &html! { "A paused queue accepts jobs and starts none. It is not a paused schedule, which makes none." }, &html! {}))

@@ -10,7 +10,7 @@ use crate::layout::{self, ActionKind, Content, action, confirmed, empty, head};
 use crate::state::{Meaning, big, state};
 use crate::text::{address, count, escaped, maybe, user};
 use crate::times::{caption, duration, maybe_time, span, time, time_and_ago, with_times};
-use crate::{Notice, Page, Viewer};
+use crate::{Confirmation, Page, Viewer};
 
 pub fn runs(viewer: &Viewer, workflow: Option<&str>, list: &RunList) -> Page {
     let next =
@@ -62,7 +62,7 @@ fn run_row(viewer: &Viewer, run: &RunSummary) -> Markup {
     }
 }
 
-pub fn run(viewer: &Viewer, run: &RunView, notice: Option<Notice>) -> Page {
+pub fn run(viewer: &Viewer, run: &RunView, notice: Option<Confirmation>) -> Page {
     let meaning = Meaning::of(&run.state);
     let ended = run.nodes.iter().filter(|node| node.ended_at.is_some()).count();
     let nodes: Vec<GraphNode<'_>> = run.nodes.iter().map(|node| drawn(viewer, node)).collect();

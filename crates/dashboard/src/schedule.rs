@@ -9,14 +9,14 @@ use crate::layout::{self, ActionKind, Content, action, confirmed};
 use crate::state::{Meaning, big};
 use crate::text::{clean, escaped, user};
 use crate::times::{ago, caption, span, time, time_and_ago, with_times};
-use crate::{Notice, Page, Viewer};
+use crate::{Confirmation, Page, Viewer};
 
 pub fn schedule(
     viewer: &Viewer,
     schedule: &ScheduleView,
     past: &OccurrenceList,
     preview: &Preview,
-    notice: Option<Notice>,
+    notice: Option<Confirmation>,
 ) -> Page {
     let meaning = Meaning::of(schedule.state.as_str());
     let headline = match (schedule.state, preview.occurrences.iter().find(|planned| planned.unfired.is_none())) {

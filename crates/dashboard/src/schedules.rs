@@ -8,7 +8,7 @@ use crate::layout::{self, Content, empty, head};
 use crate::state::state;
 use crate::text::{address, clean, count, escaped, user};
 use crate::times::{caption, tick, time_and_ago, zone_name};
-use crate::{Notice, Page, Viewer};
+use crate::{Confirmation, Page, Viewer};
 
 /// `forecast`: the coming day; `None` if it is not known now.
 pub fn schedules(
@@ -16,7 +16,7 @@ pub fn schedules(
     prefix: Option<&str>,
     list: &ScheduleList,
     forecast: Option<&Forecast>,
-    notice: Option<Notice>,
+    notice: Option<Confirmation>,
 ) -> Page {
     let next =
         list.next_cursor.as_ref().map(|cursor| address("/schedules", [("prefix", prefix), ("cursor", Some(cursor))]));

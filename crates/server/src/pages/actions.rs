@@ -8,25 +8,25 @@ use punctual_api::{
 use punctual_app::permission::{ControlJobs, ControlSchedules, SubmitJobs};
 use punctual_app::{App, AppError};
 use punctual_core::{JobId, RunId};
-use punctual_dashboard::Notice;
+use punctual_dashboard::Confirmation;
 
 use super::{Answer, see, url_escaped};
 use crate::parse::{JobPath, Name, RunPath};
 use crate::permit::Permit;
 
-fn job_page(id: JobId, notice: Notice) -> Response {
+fn job_page(id: JobId, notice: Confirmation) -> Response {
     see(&format!("/jobs/{id}?done={}", notice.name()))
 }
 
-fn run_page(id: RunId, notice: Notice) -> Response {
+fn run_page(id: RunId, notice: Confirmation) -> Response {
     see(&format!("/runs/{id}?done={}", notice.name()))
 }
 
-fn schedule_page(name: &str, notice: Notice) -> Response {
+fn schedule_page(name: &str, notice: Confirmation) -> Response {
     see(&format!("/schedules/{}?done={}", url_escaped(name), notice.name()))
 }
 
-fn queues_page(notice: Notice) -> Response {
+fn queues_page(notice: Confirmation) -> Response {
     see(&format!("/queues?done={}", notice.name()))
 }
 
@@ -36,7 +36,7 @@ pub(super) async fn cancel_job(
     JobPath(id): JobPath,
 ) -> Answer {
     let answered = app.cancel_job(&by, id).await?;
-    Ok(job_page(id, if answered.pending { Notice::CancelRequested } else { Notice::Cancelled }))
+    Ok(job_page(id, if answered.pending { Confirmation::CancelRequested } else { Confirmation::Cancelled }))
 }
 
 pub(super) async fn delete_job(
@@ -45,12 +45,12 @@ pub(super) async fn delete_job(
     JobPath(id): JobPath,
 ) -> Answer {
     app.delete_job(&by, id).await?;
-    Ok(see(&format!("/jobs?done={}", Notice::Deleted.name())))
+    Ok(see(&format!("/jobs?done={}", Confirmation::Deleted.name())))
 }
 
 pub(super) async fn retry_job(Permit(by): Permit<ControlJobs>, State(app): State<App>, JobPath(id): JobPath) -> Answer {
     app.retry_job(&by, id).await?;
-    Ok(job_page(id, Notice::Retried))
+    Ok(job_page(id, Confirmation::Retried))
 }
 
 pub(super) async fn run_job_now(
@@ -59,22 +59,22 @@ pub(super) async fn run_job_now(
     JobPath(id): JobPath,
 ) -> Answer {
     app.run_job_now(&by, id).await?;
-    Ok(job_page(id, Notice::Started))
+    Ok(job_page(id, Confirmation::Started))
 }
 
 pub(super) async fn pause_queue(Permit(by): Permit<ControlJobs>, State(app): State<App>, Name(name): Name) -> Answer {
     app.pause_queue(&by, &name, NoteRequest::default()).await?;
-    Ok(queues_page(Notice::Paused))
+    Ok(queues_page(Confirmation::Paused))
 }
 
 pub(super) async fn resume_queue(Permit(by): Permit<ControlJobs>, State(app): State<App>, Name(name): Name) -> Answer {
     app.resume_queue(&by, &name, NoteRequest::default()).await?;
-    Ok(queues_page(Notice::Resumed))
+    Ok(queues_page(Confirmation::Resumed))
 }
 
 pub(super) async fn drain_queue(Permit(by): Permit<ControlJobs>, State(app): State<App>, Name(name): Name) -> Answer {
     app.drain_queue(&by, &name, NoteRequest::default()).await?;
-    Ok(queues_page(Notice::Drained))
+    Ok(queues_page(Confirmation::Drained))
 }
 
 pub(super) async fn pause_schedule(
@@ -83,7 +83,7 @@ pub(super) async fn pause_schedule(
     Name(name): Name,
 ) -> Answer {
     app.pause_schedule(&by, &name, NoteRequest::default()).await?;
-    Ok(schedule_page(&name, Notice::Paused))
+    Ok(schedule_page(&name, Confirmation::Paused))
 }
 
 pub(super) async fn resume_schedule(
@@ -92,7 +92,7 @@ pub(super) async fn resume_schedule(
     Name(name): Name,
 ) -> Answer {
     app.resume_schedule(&by, &name, NoteRequest::default()).await?;
-    Ok(schedule_page(&name, Notice::Resumed))
+    Ok(schedule_page(&name, Confirmation::Resumed))
 }
 
 pub(super) async fn run_schedule(
@@ -102,8 +102,8 @@ pub(super) async fn run_schedule(
 ) -> Answer {
     let answer = app.run_schedule(&by, &name, RunRequest::default()).await?;
     let notice = match answer.outcome {
-        RunOutcome::Started | RunOutcome::CancelsPrevious => Notice::RunStarted,
-        RunOutcome::Queued | RunOutcome::Skipped => Notice::RunNotStarted,
+        RunOutcome::Started | RunOutcome::CancelsPrevious => Confirmation::RunStarted,
+        RunOutcome::Queued | RunOutcome::Skipped => Confirmation::RunNotStarted,
     };
     Ok(schedule_page(&name, notice))
 }
@@ -114,17 +114,17 @@ pub(super) async fn skip_schedule(
     Name(name): Name,
 ) -> Answer {
     app.skip_schedule(&by, &name, SkipRequest::default()).await?;
-    Ok(schedule_page(&name, Notice::Skipped))
+    Ok(schedule_page(&name, Confirmation::Skipped))
 }
 
 pub(super) async fn run_workflow(Permit(by): Permit<SubmitJobs>, State(app): State<App>, Name(name): Name) -> Answer {
     let run = app.start_run(&by, &name, WorkflowRunRequest::default()).await?;
-    Ok(run_page(run.id, Notice::RunStarted))
+    Ok(run_page(run.id, Confirmation::RunStarted))
 }
 
 pub(super) async fn rerun(Permit(by): Permit<SubmitJobs>, State(app): State<App>, RunPath(id): RunPath) -> Answer {
     let run = app.rerun(&by, id, WorkflowRunRequest::default()).await?;
-    Ok(run_page(run.id, Notice::RunStarted))
+    Ok(run_page(run.id, Confirmation::RunStarted))
 }
 
 pub(super) async fn cancel_run(
@@ -133,7 +133,7 @@ pub(super) async fn cancel_run(
     RunPath(id): RunPath,
 ) -> Answer {
     app.cancel_workflow_run(&by, id).await?;
-    Ok(run_page(id, Notice::Cancelled))
+    Ok(run_page(id, Confirmation::Cancelled))
 }
 
 pub(super) async fn resume_run(
@@ -142,7 +142,7 @@ pub(super) async fn resume_run(
     RunPath(id): RunPath,
 ) -> Answer {
     app.resume_run(&by, id, &ResumeRequest::default()).await?;
-    Ok(run_page(id, Notice::Resumed))
+    Ok(run_page(id, Confirmation::Resumed))
 }
 
 /// The run and the node in the address of a button.
@@ -164,5 +164,5 @@ async fn decide(
 ) -> Answer {
     let id: RunId = id.parse().map_err(|error: punctual_core::id::BadId| AppError::field("id", error.to_string()))?;
     app.decide_gate(&by, id, &DecideRequest { node, decision }).await?;
-    Ok(run_page(id, Notice::Decided))
+    Ok(run_page(id, Confirmation::Decided))
 }

@@ -8,7 +8,7 @@ use punctual_app::permission::{EditSchedules, SubmitJobs, ViewSchedules, ViewTas
 use punctual_app::{App, AppError, By, Checked, KeyedRequest, Permission, Precondition, parameters};
 use punctual_core::access::Right;
 use punctual_core::hex;
-use punctual_dashboard::{FormFault, JobForm, JobPreview, Notice, ScheduleForm, SchedulePreview};
+use punctual_dashboard::{Confirmation, FormFault, JobForm, JobPreview, ScheduleForm, SchedulePreview};
 use serde::Deserialize;
 
 use super::sessions::Form;
@@ -126,7 +126,7 @@ async fn submit(app: &App, by: &By<SubmitJobs>, form: &JobForm) -> Result<Result
     let submitted = app.submit(by, request, keyed, None).await?;
     // Whoever may only submit cannot look at it.
     Ok(Ok(match by.may(Right::ViewJobs) {
-        true => format!("/jobs/{}?done={}", submitted.answer.id, Notice::Created.name()),
+        true => format!("/jobs/{}?done={}", submitted.answer.id, Confirmation::Created.name()),
         false => format!("/jobs/new?kind={}", form.kind().name()),
     }))
 }
@@ -249,7 +249,7 @@ async fn put(
             };
             match saved {
                 Ok(()) if by.may(Right::ViewSchedules) => {
-                    return Ok(see(&format!("/schedules/{}?done={}", url_escaped(&name), Notice::Saved.name())));
+                    return Ok(see(&format!("/schedules/{}?done={}", url_escaped(&name), Confirmation::Saved.name())));
                 }
                 Ok(()) => return Ok(see("/schedules/new")),
                 Err(error) if matches!(error.kind.http_status(), 400 | 404 | 409 | 412 | 413 | 422) => fault(error),

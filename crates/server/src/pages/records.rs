@@ -7,7 +7,7 @@ use punctual_app::permission::{
 };
 use punctual_app::{App, Checked};
 use punctual_core::access::Right;
-use punctual_dashboard::Notice;
+use punctual_dashboard::Confirmation;
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
@@ -132,5 +132,5 @@ pub(super) async fn set_secret(
     let value = Zeroizing::new(value.into_bytes());
     app.put_secret(&by, name.trim(), value).await?;
     let page = if by.may(Right::ViewSecrets) { "/secrets" } else { "/" };
-    Ok(see(&format!("{page}?done={}", Notice::SecretStored.name())))
+    Ok(see(&format!("{page}?done={}", Confirmation::SecretStored.name())))
 }

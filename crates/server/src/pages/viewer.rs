@@ -6,7 +6,7 @@ use axum::extract::FromRequestParts;
 use http::request::Parts;
 use jiff::tz::TimeZone;
 use punctual_app::{App, AppError, Principal, PrincipalKind};
-use punctual_dashboard::{FormFault, Notice, Theme, Viewer};
+use punctual_dashboard::{Confirmation, FormFault, Theme, Viewer};
 
 use super::cookies::{self, THEME, ZONE};
 
@@ -75,8 +75,8 @@ pub(super) fn zone(name: &str) -> Option<TimeZone> {
 }
 
 /// What a button has just done.
-pub(super) fn notice(done: Option<&str>) -> Option<Notice> {
-    done.and_then(Notice::parse)
+pub(super) fn notice(done: Option<&str>) -> Option<Confirmation> {
+    done.and_then(Confirmation::parse)
 }
 
 /// Why a use case refused what a form asked for.
