@@ -50,6 +50,7 @@ const MIGRATIONS: &[Migration] = punctual_store::migrations![
     "0030_log_bytes",
     "0031_run_steps",
     "0032_queues",
+    "0033_batches",
 ];
 
 /// Every migration that the program or the database knows, in order. Changes nothing.

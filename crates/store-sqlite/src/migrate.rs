@@ -42,6 +42,7 @@ pub(crate) const MIGRATIONS: &[Migration] = punctual_store::migrations![
     "0031_log_bytes",
     "0032_due_runs",
     "0033_queues",
+    "0034_batches",
 ];
 
 /// Why the schema could not be brought up to date.

@@ -74,10 +74,14 @@ pub enum Bug {
     PauseIgnored,
     /// Whoever takes a shard over forgets which queues are paused.
     PauseForgotten,
+    /// A gang starts without the members that are not in memory.
+    GangStartsIncomplete,
+    /// The starts of a gang are spread over several transactions.
+    GangIsSplit,
 }
 
 impl Bug {
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 32] = [
         Self::ExecuteBeforeDurable,
         Self::DeleteIgnoresRunning,
         Self::AnswerBeforeDurable,
@@ -108,6 +112,8 @@ impl Bug {
         Self::WorkersNotRequested,
         Self::PauseIgnored,
         Self::PauseForgotten,
+        Self::GangStartsIncomplete,
+        Self::GangIsSplit,
     ];
 }
 
@@ -142,6 +148,7 @@ impl Owner {
             notice: None,
             success_of: None,
             node: None,
+            member: None,
         }));
         self.reply_after(id, token, Reply::Done(JobState::Deleted));
     }
