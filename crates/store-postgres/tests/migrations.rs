@@ -15,7 +15,7 @@ use punctual_store_tests::fixture::{Owner, at, named_task, new_job, original, se
 use punctual_store_tests::report_fixture::{notice, tell, waiting, with_backfill, with_rule};
 use punctual_store_tests::schedule_fixture::watermark;
 
-const KNOWN: [(u32, &str); 32] = [
+const KNOWN: [(u32, &str); 33] = [
     (1, "first"),
     (2, "artifacts"),
     (3, "details"),
@@ -48,6 +48,7 @@ const KNOWN: [(u32, &str); 32] = [
     (30, "log_bytes"),
     (31, "run_steps"),
     (32, "queues"),
+    (33, "batches"),
 ];
 
 fn refusal(result: Result<PostgresStore, StoreError>) -> StoreError {
