@@ -7,6 +7,7 @@ struct Tenancy {
     job: String,
     artifact: String,
     run: String,
+    batch: String,
 }
 
 const NAME: &str = "the-same-name";
@@ -36,7 +37,9 @@ async fn fill(router: &Router, admin: &Sender, mark: &str) -> Tenancy {
     answer("PUT", &format!("/v1/workflows/{NAME}"), json!({ "nodes": [ask, wait] })).await;
     let run = answer("POST", &format!("/v1/workflows/{NAME}/runs"), json!({ "input": mark })).await;
     let id = |body: &Value| body["id"].as_str().expect("an id").to_owned();
-    Tenancy { job: id(&job), artifact: id(&artifact), run: id(&run) }
+    let members = json!([{ "task": NAME, "input": mark }]);
+    let batch = answer("POST", "/v1/batches", json!({ "name": mark, "members": members })).await;
+    Tenancy { job: id(&job), artifact: id(&artifact), run: id(&run), batch: id(&batch) }
 }
 
 /// What is asked for, such that nothing but the namespace is in its way.
@@ -52,7 +55,18 @@ fn body(operation: &str) -> Value {
 /// What somebody sees.
 async fn shown(router: &Router, sender: &Sender) -> Vec<String> {
     let mut bodies = Vec::new();
-    let lists = ["tasks", "jobs", "queues", "calendars", "artifacts", "notifications", "secrets", "workflows", "runs"];
+    let lists = [
+        "tasks",
+        "jobs",
+        "queues",
+        "calendars",
+        "artifacts",
+        "notifications",
+        "secrets",
+        "workflows",
+        "runs",
+        "batches",
+    ];
     for path in lists.map(|list| format!("/v1/{list}")) {
         let response = send(router, request(sender, "GET", &path, None)).await;
         assert_eq!(response.status(), 200, "{path}");
@@ -83,6 +97,7 @@ async fn nobody_finds_or_changes_anything_of_another_namespace() {
         let path = operation.path.replace("/v1/jobs/{id}", &format!("/v1/jobs/{}", theirs.job));
         let path = path.replace("/v1/artifacts/{id}", &format!("/v1/artifacts/{}", theirs.artifact));
         let path = path.replace("/v1/runs/{id}", &format!("/v1/runs/{}", theirs.run));
+        let path = path.replace("/v1/batches/{id}", &format!("/v1/batches/{}", theirs.batch));
         let path = path.replace("/v1/namespaces/{name}", "/v1/namespaces/team-b").replace("{name}", NAME);
         let names_something = path != operation.path;
         // Definitions are made with these, in the namespace of whoever asks.
@@ -95,7 +110,11 @@ async fn nobody_finds_or_changes_anything_of_another_namespace() {
         if names_something && !makes {
             assert!(!status.is_success(), "{id} {path}: {status}");
         }
-        if path.contains(&theirs.run) || path.contains(&theirs.job) || path.ends_with(&format!("/{NAME}/runs")) {
+        if path.contains(&theirs.run)
+            || path.contains(&theirs.batch)
+            || path.contains(&theirs.job)
+            || path.ends_with(&format!("/{NAME}/runs"))
+        {
             assert_eq!(status, StatusCode::NOT_FOUND, "{id} {path}: as if it were not there");
         }
         if status.is_success() && response.headers().get(header::CONTENT_TYPE).is_some_and(is_stream) {
@@ -105,7 +124,7 @@ async fn nobody_finds_or_changes_anything_of_another_namespace() {
         let body = String::from_utf8_lossy(&body);
         assert!(!body.contains("mark-of-b"), "{id}: {body}");
         let is_echo = |text: &String| names_something && body.matches(text.as_str()).count() <= 2;
-        for text in [&theirs.job, &theirs.artifact, &theirs.run] {
+        for text in [&theirs.job, &theirs.artifact, &theirs.run, &theirs.batch] {
             assert!(!body.contains(text.as_str()) || is_echo(text) && !status.is_success(), "{id}: {body}");
         }
     }
