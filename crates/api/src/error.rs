@@ -62,6 +62,7 @@ InvalidJoinToken "invalid_join_token" 401 4 "The join token is not valid";
     ScheduleNotFound "schedule_not_found" 404 5 "There is no such schedule";
     WorkflowNotFound "workflow_not_found" 404 5 "There is no such workflow";
     QueueNotFound "queue_not_found" 404 5 "There is no such queue";
+    BatchNotFound "batch_not_found" 404 5 "There is no such batch";
     RunNotFound "run_not_found" 404 5 "There is no such run";
     BackfillNotFound "backfill_not_found" 404 5 "There is no such backfill";
     CalendarNotFound "calendar_not_found" 404 5 "There is no such calendar";
@@ -99,6 +100,8 @@ WorkerTokenNotFound "worker_token_not_found" 404 5 "There is no such join token"
     QuotaExceeded "quota_exceeded" 409 6 "A quota of the namespace is used up";
     QueueDraining "queue_draining" 409 6 "The queue accepts no jobs";
     TooManyQueues "too_many_queues" 409 6 "There are as many queues with settings as there may be";
+    BatchRefused "batch_refused" 409 6 "The batch cannot do this now";
+    BatchUnplaceable "batch_unplaceable" 409 6 "The connected workers cannot start the batch";
     RunRefused "run_refused" 409 6 "The run cannot do this now";
     TooManyWorkflows "too_many_workflows" 409 6 "There are as many workflows as there may be";
     BackfillEnded "backfill_ended" 409 6 "The backfill has ended";

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::{Attempt, JobInRun, JobNotification, LateOutcome, RetryCount, TaskDefinition, schema};
+use crate::{Attempt, JobInBatch, JobInRun, JobNotification, LateOutcome, RetryCount, TaskDefinition, schema};
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
 pub(crate) fn is_false(flag: &bool) -> bool {
@@ -86,6 +86,9 @@ pub struct Job {
     /// The run of a workflow that made it, and what comes before and after it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub workflow: Option<Box<JobInRun>>,
+    /// The batch that it is of.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub batch: Option<Box<JobInBatch>>,
     /// The run of a workflow that it started last, if that is what it runs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(schema_with = schema::run_id)]

@@ -6,6 +6,7 @@ pub mod attempt;
 pub mod audit;
 pub mod authority;
 pub mod backfill;
+pub mod batch;
 pub mod calendar;
 pub mod cluster_secret;
 pub mod definition;
@@ -48,6 +49,10 @@ pub use backfill::{
     AbortRequest, BackfillInclude, BackfillList, BackfillPlan, BackfillQuery, BackfillRequest, BackfillRunList,
     BackfillRunQuery, BackfillRunView, BackfillStanding, BackfillTime, BackfillView, BackfilledBy, BackfilledTime,
     OlderTimes, UnknownTimes,
+};
+pub use batch::{
+    BatchList, BatchQuery, BatchRequest, BatchSummary, BatchView, CompensationRequest, JobInBatch, MemberList,
+    MemberQuery, MemberRequest, MemberView,
 };
 pub use calendar::{
     CalendarFile, CalendarList, CalendarQuery, CalendarRequest, CalendarSummary, CalendarView, EventsLeftOut,

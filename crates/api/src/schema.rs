@@ -1,8 +1,9 @@
 //! Parts of the OpenAPI document that the types alone do not say.
 
 use punctual_core::attempt::{Ending, FailureClass};
+use punctual_core::batch::{BatchStatus, MemberStatus};
 use punctual_core::schedule::{ChangeKind, SourceKind, Verdict};
-use punctual_core::{ArtifactId, BackfillId, JobId, JobState, RunId, ScheduleId, ServerId, TaskId, WorkerId};
+use punctual_core::{ArtifactId, BackfillId, BatchId, JobId, JobState, RunId, ScheduleId, ServerId, TaskId, WorkerId};
 use utoipa::openapi::schema::{Array, ArrayBuilder, Object, ObjectBuilder, Type};
 
 fn id(prefix: &str) -> Object {
@@ -31,6 +32,18 @@ pub(crate) fn schedule_id() -> Object {
 
 pub(crate) fn run_id() -> Object {
     id(RunId::PREFIX)
+}
+
+pub(crate) fn batch_id() -> Object {
+    id(BatchId::PREFIX)
+}
+
+pub(crate) fn batch_state() -> Object {
+    words(std::iter::once("scheduled").chain(BatchStatus::ALL.into_iter().map(BatchStatus::as_str)))
+}
+
+pub(crate) fn member_state() -> Object {
+    words(MemberStatus::ALL.into_iter().map(MemberStatus::as_str))
 }
 
 pub(crate) fn backfill_id() -> Object {

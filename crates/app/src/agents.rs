@@ -195,7 +195,7 @@ impl App {
     async fn ask_for_agent(&self, id: JobId, attempt: AttemptNo, ask: AgentAsk) -> Result<AgentAnswer> {
         match self.ask(Ask::Agent { id, attempt, ask }).await?.answer {
             Answer::Agent(answer) => Ok(answer),
-            Answer::NotOwner | Answer::Job(_) | Answer::Schedule(_) => Err(AppError::out_of_place()),
+            Answer::NotOwner | Answer::Job(_) | Answer::Schedule(_) | Answer::Gang(_) => Err(AppError::out_of_place()),
         }
     }
 

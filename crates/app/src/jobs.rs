@@ -46,7 +46,7 @@ impl App {
     pub async fn job(&self, by: &By<ViewJobs>, id: JobId, wait: Option<WaitFor>) -> Result<Job> {
         let Some(WaitFor(limit)) = wait else {
             let job = self.read_job(by.namespace(), id).await?;
-            return Ok(cut::job(by, self.with_run(by.namespace(), job).await?));
+            return Ok(cut::job(by, self.with_owner(by.namespace(), job).await?));
         };
         let deadline = Instant::now() + limit;
         loop {
@@ -54,7 +54,7 @@ impl App {
             let finish = self.finish_of(id);
             let job = self.read_job(by.namespace(), id).await?;
             if Instant::now() >= deadline || JobState::parse(&job.state).is_some_and(JobState::is_final) {
-                return Ok(cut::job(by, self.with_run(by.namespace(), job).await?));
+                return Ok(cut::job(by, self.with_owner(by.namespace(), job).await?));
             }
             finish.wait(deadline.min(Instant::now() + Principal::CHECKED_EVERY)).await;
             by.check_again(self)?;
@@ -172,6 +172,7 @@ impl App {
                     schedule,
                     workflow: None,
                     run: None,
+                    batch: None,
                     tracing_id: job.tracing_id,
                     cancel_requested: job.cancel_requested,
                     attempt_count,
@@ -206,6 +207,7 @@ impl App {
                 schedule,
                 workflow: None,
                 run: None,
+                batch: None,
                 tracing_id: job.tracing_id,
                 cancel_requested: false,
                 attempt_count: job.counters.next_attempt.0.saturating_sub(1),

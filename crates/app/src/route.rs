@@ -273,6 +273,6 @@ impl App {
 fn what(asks: &[Ask]) -> &'static str {
     match asks.first() {
         Some(Ask::Schedule { .. }) => "schedule",
-        Some(Ask::Job { .. } | Ask::Agent { .. }) | None => "job",
+        Some(Ask::Job { .. } | Ask::Agent { .. } | Ask::Gang { .. }) | None => "job",
     }
 }

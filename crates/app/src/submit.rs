@@ -152,7 +152,7 @@ impl App {
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
         let idempotency = keyed.map(|keyed| keyed.answer(&ids, now));
         let hint = near_future(&jobs, &tasks, now);
-        let submitted = self.0.store.submit(Submission { jobs, idempotency }).await?;
+        let submitted = self.0.store.submit(Submission { jobs, idempotency, batch: None }).await?;
         if submitted != Submitted::Done {
             return Ok(Accepted { answer: Box::pin(self.replayed(submitted)).await?, tasks: Vec::new() });
         }
@@ -314,6 +314,7 @@ impl App {
                 source: None,
                 requester: Some(requester),
                 node: None,
+                member: None,
                 input: request.input.map(|json| Bytes::from(Box::<str>::from(json).into_string())),
             }
         };
@@ -379,8 +380,13 @@ impl Checked for BulkRequest {
 
 /// The ids that an earlier request with the same key was given.
 fn earlier_answer(submitted: Submitted) -> Result<Vec<JobId>> {
+    read_ids(&replayed_bytes(submitted)?)
+}
+
+/// What an earlier request with the same key was answered.
+pub(crate) fn replayed_bytes(submitted: Submitted) -> Result<Bytes> {
     match submitted {
-        Submitted::Replayed { answer } => read_ids(&answer),
+        Submitted::Replayed { answer } => Ok(answer),
         Submitted::Done => unreachable!("nothing was submitted under this key before"),
         Submitted::KeyReused => Err(AppError::new(
             ErrorKind::IdempotencyKeyReused,
@@ -391,13 +397,13 @@ fn earlier_answer(submitted: Submitted) -> Result<Vec<JobId>> {
 }
 
 /// A key that was checked, and what stands for its request.
-struct Keyed {
-    key: IdempotencyKey,
-    fingerprint: [u8; 32],
+pub(crate) struct Keyed {
+    pub(crate) key: IdempotencyKey,
+    pub(crate) fingerprint: [u8; 32],
 }
 
 impl Keyed {
-    fn read(namespace: NamespaceId, request: KeyedRequest<'_>) -> Result<Self> {
+    pub(crate) fn read(namespace: NamespaceId, request: KeyedRequest<'_>) -> Result<Self> {
         if request.key.is_empty() {
             return Err(AppError::field("Idempotency-Key", "must not be empty"));
         }
@@ -408,8 +414,12 @@ impl Keyed {
 
     fn answer(self, ids: &[JobId], now: Timestamp) -> IdempotentAnswer {
         let answer: Vec<u8> = ids.iter().flat_map(|id| id.to_bytes()).collect();
+        self.answered(answer.into(), now)
+    }
+
+    pub(crate) fn answered(self, answer: Bytes, now: Timestamp) -> IdempotentAnswer {
         let Self { key, fingerprint } = self;
-        IdempotentAnswer { key, fingerprint, answer: answer.into(), now, expires_at: now + KEY_KEPT }
+        IdempotentAnswer { key, fingerprint, answer, now, expires_at: now + KEY_KEPT }
     }
 }
 

@@ -61,7 +61,7 @@ async fn world(answers: &[Option<Answer>]) -> World {
     let job = new_job(1, 60, 0);
     assert_eq!((job.id, job.task), (job_id(1, 60, 0), task_id(1)));
     let id = job.id;
-    store.submit(Submission { jobs: vec![job], idempotency: None }).await.unwrap();
+    store.submit(Submission { jobs: vec![job], idempotency: None, batch: None }).await.unwrap();
     store.beat(member(server(OWNER))).await.unwrap();
     store.acquire(server(OWNER), LONG, 4).await.unwrap();
     let begun = Instant::now();

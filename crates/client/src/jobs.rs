@@ -20,7 +20,7 @@ use crate::{ANSWER_TIMEOUT, Client, ClientError};
 
 /// Tells a submission that is sent again from a new one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IdempotencyKey(String);
+pub struct IdempotencyKey(pub(crate) String);
 
 impl IdempotencyKey {
     pub fn random() -> Result<Self, ClientError> {

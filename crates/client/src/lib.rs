@@ -10,6 +10,7 @@ mod artifacts;
 mod audit;
 mod authority;
 mod backfills;
+mod batches;
 mod calendars;
 mod cluster_secret;
 mod enrolments;

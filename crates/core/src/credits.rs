@@ -15,6 +15,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use crate::shard::GangKey;
 use crate::shard::event::CreditKept;
 use crate::time::{Span, Timestamp};
 use shares::divide;
@@ -68,6 +69,8 @@ struct Account {
     /// Attempts that run and are the server's.
     active: u32,
     demand: u32,
+    /// The demand is that of a gang.
+    gang: Option<GangKey>,
     /// The stream is to be closed, so the server gets no credit any more.
     is_released: bool,
 }
@@ -112,7 +115,7 @@ impl<L: Ord + Copy> Credits<L> {
     /// A stream is about to be opened: the credit for its hello.
     pub fn open(&mut self, link: L, now: Timestamp) -> u32 {
         let Some(account) = self.accounts.get_mut(&link) else { return 0 };
-        (account.is_up, account.demand, account.bound) = (true, 0, 0);
+        (account.is_up, account.demand, account.gang, account.bound) = (true, 0, None, 0);
         let wish = self.wishes(now).into_iter().find(|(of, _)| *of == link).map_or(0, |(_, wish)| wish);
         // What runs for it already takes slots of its own credit.
         let own = self.accounts[&link].active;
@@ -145,6 +148,14 @@ impl<L: Ord + Copy> Credits<L> {
     pub fn demand(&mut self, link: L, jobs: u32) {
         if let Some(account) = self.accounts.get_mut(&link).filter(|account| account.is_up) {
             account.demand = jobs;
+        }
+    }
+
+    /// The demand of this server is that of a gang. The oldest one gets what it needs before all others: if each of two
+    /// servers had half of what its gang needs, both would wait.
+    pub fn demand_of_gang(&mut self, link: L, gang: Option<GangKey>) {
+        if let Some(account) = self.accounts.get_mut(&link).filter(|account| account.is_up) {
+            account.gang = gang;
         }
     }
 
@@ -354,24 +365,36 @@ impl<L: Ord + Copy> Credits<L> {
         if self.grant != Grant::Slots {
             return members.into_iter().map(|(link, _)| (link, 0)).chain(nothing).collect();
         }
-        self.shares(members, now).into_iter().chain(nothing).collect()
+        self.shares_of_all(members, now).into_iter().chain(nothing).collect()
     }
 
     /// What each of the servers gets that have a share.
-    fn shares(&self, members: Vec<(L, &Account)>, now: Timestamp) -> Vec<(L, u32)> {
-        let even = divide(self.slots, members.len(), 0);
+    fn shares_of_all(&self, members: Vec<(L, &Account)>, now: Timestamp) -> Vec<(L, u32)> {
+        let gangs = members.iter().filter(|(_, account)| account.demand > 0);
+        let oldest = gangs.filter_map(|(link, account)| Some((account.gang?, *link, *account))).min_by_key(|one| one.0);
+        let Some((_, first, account)) = oldest else { return self.shares(self.slots, members, now) };
+        let wish = account.active.saturating_add(account.demand).min(self.slots);
+        let others = members.into_iter().filter(|(link, _)| *link != first).collect();
+        let mut shares = self.shares(self.slots - wish, others, now);
+        shares.push((first, wish));
+        shares
+    }
+
+    /// What each of the servers gets of so many slots.
+    fn shares(&self, slots: u32, members: Vec<(L, &Account)>, now: Timestamp) -> Vec<(L, u32)> {
+        let even = divide(slots, members.len(), 0);
         let needy = members.iter().filter(|(_, account)| account.demand > 0).count();
         if needy == 0 {
             return members.into_iter().map(|(link, _)| link).zip(even).collect();
         }
         // One is kept where nothing waits, so that the next job there starts at once.
-        let floor = u32::from(self.slots as usize >= members.len());
+        let floor = u32::from(slots as usize >= members.len());
         let wish = |(account, even): (&Account, u32)| match account.demand {
             0 => Some(account.active.clamp(floor, even.max(floor))),
             _ => None,
         };
         let kept: Vec<Option<u32>> = members.iter().zip(&even).map(|((_, a), even)| wish((a, *even))).collect();
-        let rest = self.slots.saturating_sub(kept.iter().flatten().sum());
+        let rest = slots.saturating_sub(kept.iter().flatten().sum());
         let mut shares = divide(rest, needy, turn(now)).into_iter();
         let share = |kept: Option<u32>| kept.unwrap_or_else(|| shares.next().expect("one for each in need"));
         let shares: Vec<u32> = kept.into_iter().map(share).collect();

@@ -144,6 +144,7 @@ id!(WorkerId, "worker", "One run of a worker process; a restart makes a new one.
 id!(ServerId, "server", "One run of a server process; a restart makes a new one.");
 id!(JoinTokenId, "jointoken", "What workers on other hosts enrol with.");
 id!(RunId, "run", "One run of a workflow. All of its jobs are in its shard.");
+id!(BatchId, "batch", "Jobs that are stored, started and ended together. All of them are in its shard.");
 id!(EnrolmentId, "enrolment", "One worker on another host, and what it may do.");
 
 macro_rules! may_be_unknown {
@@ -216,7 +217,7 @@ macro_rules! in_a_shard {
         }
     )*};
 }
-in_a_shard!(JobId, ScheduleId, RunId);
+in_a_shard!(JobId, ScheduleId, RunId, BatchId);
 
 impl JobId {
     /// When the job was first due. A retry or a run-now moves the job, not its id.

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use crate::attempt::AttemptNo;
+use crate::batch::MemberRef;
 use crate::give_backs::GiveBacks;
 use crate::id::{JobId, ShardId, TaskId};
 use crate::schedule::Source;
@@ -65,6 +66,8 @@ pub struct JobRow {
     pub source: Option<Box<Source>>,
     /// The node of a run that it is for. Boxed: most jobs have none.
     pub node: Option<Box<NodeRef>>,
+    /// The member of a batch that it is for. Boxed: most jobs have none.
+    pub member: Option<Box<MemberRef>>,
     /// Starts that were taken back. Boxed: most jobs have none.
     pub give_backs: Option<Box<GiveBacks>>,
     pub input: Input,

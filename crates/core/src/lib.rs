@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod attempt;
+pub mod batch;
 pub mod characters;
 pub mod credits;
 pub mod give_backs;
@@ -37,7 +38,8 @@ pub mod workflow;
 
 pub use attempt::{AttemptNo, Outcome, Ran};
 pub use id::{
-    ArtifactId, BackfillId, EnrolmentId, JobId, JoinTokenId, RunId, ScheduleId, ServerId, ShardId, TaskId, WorkerId,
+    ArtifactId, BackfillId, BatchId, EnrolmentId, JobId, JoinTokenId, RunId, ScheduleId, ServerId, ShardId, TaskId,
+    WorkerId,
 };
 pub use job::{Counters, JobKey, JobRow};
 pub use lifecycle::JobState;

@@ -8,6 +8,7 @@ mod arrivals;
 mod artifact_retention;
 mod audit;
 mod backfills;
+mod batches;
 mod calendars;
 mod cluster_secret;
 mod cluster_view;
@@ -40,6 +41,7 @@ pub use arrivals::Arrivals;
 pub use artifact_retention::ArtifactRetention;
 pub use audit::{AuditRetention, CountedRefusals};
 pub use backfills::Backfills;
+pub use batches::Batches;
 pub use calendars::Calendars;
 pub use cluster_secret::{ClusterSecretRefresh, ClusterSecretRotation};
 pub use cluster_view::{ServerList, TaskRefresh, WorkerRequests};
@@ -94,6 +96,7 @@ pub fn all(context: &Context) -> Vec<Box<dyn Duty>> {
         Box::new(ServerList::new(context)),
         Box::new(SilentAgents::new(context)),
         Box::new(Workflows::new(context)),
+        Box::new(Batches::new(context)),
         Box::new(StorageMarker::new(context)),
         Box::new(StorageSweep::new(context)),
         Box::new(TaskRefresh::new(context)),

@@ -56,6 +56,8 @@ pub(crate) struct Driver {
     pub(crate) hub: Arc<Hub>,
     /// A run has ended whose job is to hear of it.
     pub(crate) run_ended: Arc<Notify>,
+    /// A batch is to be looked at.
+    pub(crate) batch_pressing: Arc<Notify>,
     pub(crate) answers: HashMap<Token, oneshot::Sender<Answer>>,
     pub(crate) asks_taken: u64,
     /// Assignments whose inputs are being read, by shard.
@@ -241,7 +243,7 @@ impl Driver {
     fn applied(&mut self, seq: BatchSeq, result: Result<Applied, StoreError>) {
         let now = (self.clock)();
         match result {
-            Ok(Applied::Done { void, steps: RunSteps { released, ended } }) => {
+            Ok(Applied::Done { void, steps: RunSteps { released, ended, batches } }) => {
                 let released = match &released[..] {
                     [] => Some(Vec::new()),
                     _ => self.reads.tasks.join_cached(&*self.reads.store, released),
@@ -250,6 +252,9 @@ impl Driver {
                 self.owner.committed_with(seq, &void, released, now);
                 if !ended.is_empty() {
                     self.run_ended.notify_one();
+                }
+                if !batches.is_empty() {
+                    self.batch_pressing.notify_one();
                 }
             }
             Ok(Applied::Fenced(lost)) => {

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use punctual_core::running_places::RunningReport;
+use punctual_core::shard::GangKey;
 use punctual_core::shard::event::{Event, Loaded, Watch};
 use punctual_core::shard::{Counts, LiveView, Owner, WorkerStatus};
 use punctual_core::task::Task;
@@ -56,6 +57,7 @@ pub(crate) struct Inner {
     pub(crate) cluster: watch::Receiver<Arc<Cluster>>,
     pub(crate) nudge: Arc<Notify>,
     pub(crate) run_ended: Arc<Notify>,
+    pub(crate) batch_pressing: Arc<Notify>,
     pub(crate) duties: Arc<Duties>,
     pub(crate) keeper: Mutex<Option<KeeperTask>>,
 }
@@ -120,6 +122,11 @@ impl Engine {
         self.0.run_ended.notified().await;
     }
 
+    /// Resolves when a batch is to be looked at, because a member has ended. One while nobody waited counts.
+    pub async fn batch_pressing(&self) {
+        self.0.batch_pressing.notified().await;
+    }
+
     /// Looks for free shards now: a peer has said that it leaves.
     pub fn look_around(&self) {
         self.0.nudge.notify_one();
@@ -134,6 +141,11 @@ impl Engine {
     pub fn task_changed(&self, task: Arc<Task>) {
         self.0.tasks.put(Arc::clone(&task));
         self.0.inbox.send(Input::Event(Event::TaskChanged { task }));
+    }
+
+    /// Tells the owner which gangs the fleet could not start if all of it were idle: these and no others.
+    pub fn set_unplaceable_gangs(&self, gangs: Vec<GangKey>) {
+        self.0.inbox.send(Input::Event(Event::UnplaceableGangs { gangs }));
     }
 
     /// The definition, if it is at hand.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use punctual_core::shard::write::Epoch;
-use punctual_core::shard::{LiveView, Owner};
+use punctual_core::shard::{GangKey, LiveView, Owner};
 use punctual_core::{JobId, ShardId, TaskId};
 use punctual_store::MemberStatus;
 
@@ -47,6 +47,11 @@ impl Engine {
             Runs { attempts, owned: owner.owned_shards().into_iter().map(|(shard, _)| shard).collect() }
         };
         self.query(look).await
+    }
+
+    /// The oldest gangs of this server that are due.
+    pub async fn oldest_gangs(&self, limit: usize) -> Result<Vec<GangKey>, EngineError> {
+        self.query(move |owner| owner.oldest_gangs(limit)).await
     }
 
     /// How this server is doing now.

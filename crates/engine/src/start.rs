@@ -66,6 +66,7 @@ impl Engine {
         let (published, cluster) = watch::channel(Arc::new(Cluster::default()));
         let nudge = Arc::new(Notify::new());
         let run_ended = Arc::new(Notify::new());
+        let batch_pressing = Arc::new(Notify::new());
         let leases = LeaseDuty::new(
             Arc::clone(&store),
             Arc::clone(&tasks),
@@ -123,6 +124,7 @@ impl Engine {
             streams: Streams::default(),
             hub: Arc::clone(&hub),
             run_ended: Arc::clone(&run_ended),
+            batch_pressing: Arc::clone(&batch_pressing),
             answers: HashMap::new(),
             asks_taken: 0,
             unread: HashMap::new(),
@@ -158,6 +160,7 @@ impl Engine {
             cluster,
             nudge,
             run_ended,
+            batch_pressing,
             duties,
             keeper: Mutex::new(Some(keeper)),
         });

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use punctual_core::shard::event::{AssignedInput, Assignment, CreditKept, Send, StreamId};
+use punctual_core::shard::event::{AssignedInput, Assignment, CreditKept, Demand, Send, StreamId};
 use punctual_core::{AttemptNo, JobId, ServerId, WorkerId};
 
 use crate::outgoing::{Full, OutgoingSender};
@@ -16,7 +16,7 @@ pub struct Outgoing {
     pub cancels: Vec<(JobId, AttemptNo)>,
     pub stops: Vec<(JobId, AttemptNo)>,
     pub credit: Option<CreditKept>,
-    pub demand: Option<u32>,
+    pub demand: Option<Demand>,
     /// Servers that the worker should connect to as well.
     pub invitations: Vec<ServerId>,
 }
@@ -82,7 +82,7 @@ impl Streams {
                 Send::Cancel { id, attempt } => message.cancels.push((id, attempt)),
                 Send::Stop { id, attempt } => message.stops.push((id, attempt)),
                 Send::Credit(kept) => message.credit = Some(kept),
-                Send::Demand { jobs } => message.demand = Some(jobs),
+                Send::Demand(demand) => message.demand = Some(demand),
             }
         }
         let mut to_read = Vec::new();

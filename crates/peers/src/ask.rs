@@ -7,8 +7,8 @@ use prost::bytes::Bytes;
 use punctual_core::schedule::{ScheduleCommand, ScheduleEdit};
 use punctual_core::shard::event::{AssignedInput, Assignment, Command, Refusal, Reply};
 use punctual_core::shard::write::Epoch;
-use punctual_core::shard::{AgentAnswer, AgentAsk, AgentWork, Answer, Ask};
-use punctual_core::{AttemptNo, JobId, JobKey, ScheduleId};
+use punctual_core::shard::{AgentAnswer, AgentAsk, AgentWork, Answer, Ask, GangView};
+use punctual_core::{AttemptNo, BatchId, JobId, JobKey, ScheduleId};
 use punctual_proto::convert::{
     BadMessage, id_bytes, job_id, outcome_from_wire, outcome_to_wire, scheduled_run_from_wire, scheduled_run_to_wire,
 };
@@ -44,6 +44,7 @@ fn ask_to_wire(ask: Ask) -> wire::Ask {
         Ask::Job { id, command } => wire::ask::Ask::Job(job_command_to_wire(id, command)),
         Ask::Schedule { id, command, who } => wire::ask::Ask::Schedule(schedule_command_to_wire(id, command, who)),
         Ask::Agent { id, attempt, ask } => wire::ask::Ask::Agent(agent_ask_to_wire(id, attempt, ask)),
+        Ask::Gang { id } => wire::ask::Ask::Gang(wire::GangAsk { job_id: id_bytes(id.to_bytes()) }),
     };
     wire::Ask { ask: Some(ask) }
 }
@@ -53,6 +54,7 @@ pub(crate) fn ask_from_wire(message: wire::Ask) -> Result<Ask, BadMessage> {
         wire::ask::Ask::Job(command) => job_command_from_wire(&command),
         wire::ask::Ask::Schedule(command) => schedule_command_from_wire(command),
         wire::ask::Ask::Agent(ask) => agent_ask_from_wire(ask),
+        wire::ask::Ask::Gang(ask) => Ok(Ask::Gang { id: job_id(&ask.job_id)? }),
     }
 }
 
@@ -64,6 +66,7 @@ pub(crate) fn answer_to_wire(answer: Answer) -> wire::Answer {
             wire::answer::Answer::Schedule(serde_json::to_vec(&reply).expect("a reply is JSON").into())
         }
         Answer::Agent(answer) => wire::answer::Answer::Agent(agent_answer_to_wire(answer)),
+        Answer::Gang(gang) => wire::answer::Answer::Gang(wire::GangAnswer { waiting: gang.map(gang_to_wire) }),
     };
     wire::Answer { answer: Some(answer) }
 }
@@ -76,6 +79,32 @@ pub(crate) fn answer_from_wire(message: wire::Answer) -> Result<Answer, BadMessa
             Answer::Schedule(serde_json::from_slice(&reply).map_err(|_| BadMessage("a reply cannot be read"))?)
         }
         wire::answer::Answer::Agent(answer) => Answer::Agent(agent_answer_from_wire(answer)?),
+        wire::answer::Answer::Gang(answer) => Answer::Gang(answer.waiting.map(gang_from_wire).transpose()?),
+    })
+}
+
+fn gang_to_wire(gang: GangView) -> wire::GangState {
+    let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    wire::GangState {
+        batch_id: id_bytes(gang.batch.to_bytes()),
+        size: count(gang.size),
+        present: count(gang.present),
+        lacking: count(gang.lacking),
+        older: count(gang.older),
+        holds: gang.holds,
+        is_barred: gang.is_barred,
+    }
+}
+
+fn gang_from_wire(gang: wire::GangState) -> Result<GangView, BadMessage> {
+    Ok(GangView {
+        batch: BatchId::from_bytes(&gang.batch_id).ok_or(BadMessage("the id of a batch is not one"))?,
+        size: gang.size as usize,
+        present: gang.present as usize,
+        lacking: gang.lacking as usize,
+        older: gang.older as usize,
+        holds: gang.holds,
+        is_barred: gang.is_barred,
     })
 }
 

@@ -60,7 +60,8 @@ fn questions_survive_the_wire() {
     let agent_asks = [AgentAsk::Work, AgentAsk::Alive { host: "h-1".to_owned() }, AgentAsk::Ended(Box::new(report))];
     let jobs = commands.into_iter().map(|command| Ask::Job { id: job(), command });
     let schedules = schedule_commands.into_iter().map(schedule_ask);
-    for ask in jobs.chain(schedules).chain(agent_asks.into_iter().map(agent_ask)) {
+    let others = agent_asks.into_iter().map(agent_ask).chain([Ask::Gang { id: job() }]);
+    for ask in jobs.chain(schedules).chain(others) {
         assert_eq!(ask_from_wire(ask_to_wire(ask.clone())), Ok(ask));
     }
 }
@@ -91,7 +92,10 @@ fn answers_survive_the_wire() {
     ];
     let agents = [AgentAnswer::Alive { cancel_requested: true }, AgentAnswer::Recorded, AgentAnswer::Over];
     let answers = jobs.map(Answer::Job).into_iter().chain(schedules.map(Answer::Schedule));
-    for answer in answers.chain(agents.map(Answer::Agent)).chain([Answer::NotOwner]) {
+    let batch = punctual_core::BatchId::new(Timestamp::EPOCH, ShardId(3), 5);
+    let gang = GangView { batch, size: 9, present: 8, lacking: 7, older: 6, holds: true, is_barred: true };
+    let gangs = [Answer::Gang(None), Answer::Gang(Some(gang))];
+    for answer in answers.chain(agents.map(Answer::Agent)).chain(gangs).chain([Answer::NotOwner]) {
         let read = answer_from_wire(answer_to_wire(answer.clone())).expect("an answer");
         assert_eq!(format!("{read:?}"), format!("{answer:?}"));
     }

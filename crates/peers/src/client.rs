@@ -99,7 +99,7 @@ impl GrpcPeers {
 /// Whether the owner answers out of its memory.
 fn is_look(ask: &Ask) -> bool {
     match ask {
-        Ask::Agent { ask: AgentAsk::Work | AgentAsk::Alive { .. }, .. } => true,
+        Ask::Agent { ask: AgentAsk::Work | AgentAsk::Alive { .. }, .. } | Ask::Gang { .. } => true,
         Ask::Agent { ask: AgentAsk::Ended(_), .. } | Ask::Job { .. } | Ask::Schedule { .. } => false,
     }
 }

@@ -2,6 +2,7 @@
 
 use prost::bytes::Bytes;
 use punctual_app::{InvitedWorkers, WorkerRequest};
+use punctual_core::batch::MemberRef;
 use punctual_core::job::Input;
 use punctual_core::namespace::{NamespaceId, ServedNamespaces};
 use punctual_core::queue::QueueLoad;
@@ -39,9 +40,10 @@ pub(crate) fn hint_to_wire(row: &JobRow) -> wire::HintedJob {
         priority: row.priority.get().into(),
         submitted_at: row.submitted_at.as_micros(),
         tracing_id: row.tracing_id.clone(),
-        source: match (&row.node, &row.source) {
-            (Some(node), _) => Some(Bytes::copy_from_slice(&node.to_bytes())),
-            (None, source) => source.as_ref().map(|source| Bytes::copy_from_slice(&source.to_bytes())),
+        source: match (&row.member, &row.node, &row.source) {
+            (Some(member), ..) => Some(Bytes::copy_from_slice(&member.to_bytes())),
+            (None, Some(node), _) => Some(Bytes::copy_from_slice(&node.to_bytes())),
+            (None, None, source) => source.as_ref().map(|source| Bytes::copy_from_slice(&source.to_bytes())),
         },
         input: match &row.input {
             Input::None => None,
@@ -54,7 +56,9 @@ pub(crate) fn hint_to_wire(row: &JobRow) -> wire::HintedJob {
 pub(crate) fn hint_from_wire(hint: wire::HintedJob) -> Result<JobRow, BadMessage> {
     let priority = i8::try_from(hint.priority).ok().and_then(Priority::new);
     let node = hint.source.as_deref().and_then(NodeRef::from_bytes);
-    let source = hint.source.filter(|_| node.is_none()).map(|source| read_source(&source)).transpose()?;
+    let member = hint.source.as_deref().and_then(MemberRef::from_bytes);
+    let source =
+        hint.source.filter(|_| node.is_none() && member.is_none()).map(|source| read_source(&source)).transpose()?;
     Ok(JobRow {
         key: JobKey::original(job_id(&hint.job_id)?),
         task: task_id(&hint.task_id)?,
@@ -64,6 +68,7 @@ pub(crate) fn hint_from_wire(hint: wire::HintedJob) -> Result<JobRow, BadMessage
         tracing_id: hint.tracing_id,
         source,
         node: node.map(Box::new),
+        member: member.map(Box::new),
         // A hint is about a job that was just made.
         give_backs: None,
         input: match hint.input {
@@ -271,6 +276,7 @@ mod tests {
                 tracing_id: Some("t".to_owned()),
                 source,
                 node: None,
+                member: None,
                 give_backs: None,
                 input,
             };

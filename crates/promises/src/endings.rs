@@ -56,7 +56,8 @@ fn unexplained(job: &JobHistory, state: JobState) -> Option<String> {
                 Ending::NotStarted => end.not_started.is_some(),
                 Ending::Succeeded | Ending::Cancelled => false,
             };
-            rules.queue_timeout.is_some() || last.is_some_and(is_failure)
+            let could_not_start = rules.start_timeout.is_some() && ends.is_empty();
+            rules.queue_timeout.is_some() || could_not_start || last.is_some_and(is_failure)
         }
         JobState::Deleted => ends.iter().all(|end| end.ending == Ending::NotStarted) && job.was_asked(Command::Delete),
         JobState::Cancelled => job.was_asked(Command::Cancel) || job.submission.by_schedule,

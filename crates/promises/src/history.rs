@@ -157,6 +157,8 @@ pub struct JobRules {
     /// `None` if no attempt of the run comes near its timeout.
     pub timeout: Option<Span>,
     pub queue_timeout: Option<Span>,
+    /// It starts together with others, and fails if that takes longer than this.
+    pub start_timeout: Option<Span>,
     /// A job that has lost so many workers is not started again.
     pub quarantine_after: u16,
     pub failures: Failures,

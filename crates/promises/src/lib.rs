@@ -1,4 +1,4 @@
-//! The promises of docs/delivery.md, docs/schedules.md and docs/workflows.md, each stated once, and the one form of history that they
+//! The promises of docs/delivery.md, docs/schedules.md, docs/workflows.md and docs/batches.md, each stated once, and the one form of history that they
 //! are judged by.
 //!
 //! The simulator (`sim`) and the acceptance runs (`verify`) translate what they recorded into a [`RunHistory`], into one
@@ -12,6 +12,7 @@
 //! which a schedule's times were decided, are in `sim/src/check`; those about the final ledger alone are in
 //! `verify/src/schedules/check`.
 
+pub mod batches;
 mod begins;
 mod deletes_and_cancels;
 mod endings;

@@ -73,6 +73,7 @@ fn good() -> RunHistory {
             start_retry: Some(retry),
             timeout: None,
             queue_timeout: None,
+            start_timeout: None,
             quarantine_after: 3,
             failures: Failures::FirstAttempts(1),
         },

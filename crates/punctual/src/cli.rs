@@ -75,6 +75,9 @@ pub(crate) enum Command {
     /// Backfill schedules: run planned times of the past
     #[command(subcommand)]
     Backfill(cmd::backfill::BackfillVerb),
+    /// Run jobs together: all of them are stored, start or succeed, or none
+    #[command(subcommand)]
+    Batch(cmd::batch::BatchVerb),
     /// Run tasks in an order: workflows, their runs, gates
     #[command(subcommand)]
     Workflow(cmd::workflow::WorkflowVerb),

@@ -293,6 +293,11 @@ fn hint(kind: ErrorKind) -> Hint {
             Command("submit to another queue, or let it accept jobs with `punctual queue resume`")
         }
         ErrorKind::TooManyQueues => Server("use fewer queues"),
+        ErrorKind::BatchNotFound => Command("see what there is with `punctual batch list`"),
+        ErrorKind::BatchRefused => Server("look at it with `punctual batch get`"),
+        ErrorKind::BatchUnplaceable => {
+            Server("start more workers, or let the batch wait for them with `unplaceable: wait`")
+        }
         ErrorKind::RunNotFound => Command("see what there is with `punctual workflow runs`"),
         ErrorKind::BackfillNotFound => Command("see what there is with `punctual backfill list`"),
         ErrorKind::CalendarNotFound => Command("see what there is with `punctual calendar list`"),

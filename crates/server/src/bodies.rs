@@ -57,7 +57,7 @@ pub(crate) async fn arrived(request: Request) -> Result<(Request, Held), AppErro
         return Ok((request, held));
     }
     let max = match request.uri().path() {
-        "/v1/jobs/bulk" | "/v1/schedules/bulk" => limits::BULK_BODY_BYTES_MAX,
+        "/v1/jobs/bulk" | "/v1/schedules/bulk" | "/v1/batches" => limits::BULK_BODY_BYTES_MAX,
         _ => limits::BODY_BYTES_MAX,
     };
     let (parts, body) = request.into_parts();

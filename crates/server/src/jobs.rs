@@ -60,7 +60,7 @@ pub(crate) async fn submit_bulk(
     Ok(created(json, submitted.is_replayed))
 }
 
-fn keyed<'a>(headers: &'a HeaderMap, body: &'a [u8]) -> Result<Option<KeyedRequest<'a>>, AppError> {
+pub(crate) fn keyed<'a>(headers: &'a HeaderMap, body: &'a [u8]) -> Result<Option<KeyedRequest<'a>>, AppError> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(value) = values.next() else { return Ok(None) };
     let refused = |detail: &str| AppError::field("Idempotency-Key", detail);
@@ -71,7 +71,7 @@ fn keyed<'a>(headers: &'a HeaderMap, body: &'a [u8]) -> Result<Option<KeyedReque
     Ok(Some(KeyedRequest { key, body }))
 }
 
-fn created(json: Vec<u8>, is_replayed: bool) -> Response {
+pub(crate) fn created(json: Vec<u8>, is_replayed: bool) -> Response {
     let content_type = [(header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"))];
     let mut response = (StatusCode::CREATED, content_type, json).into_response();
     if is_replayed {

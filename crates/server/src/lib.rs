@@ -13,6 +13,7 @@ mod audit;
 mod audited;
 mod authority;
 mod backfills;
+mod batches;
 mod bodies;
 mod by_name;
 mod calendars;
@@ -122,6 +123,10 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(backfills::read))
         .routes(routes!(backfills::runs))
         .routes(routes!(backfills::abort))
+        .routes(routes!(batches::list, batches::create))
+        .routes(routes!(batches::read))
+        .routes(routes!(batches::members))
+        .routes(routes!(batches::cancel))
         .routes(routes!(workflows::list))
         .routes(routes!(workflows::read, workflows::put))
         .routes(routes!(workflows::start))

@@ -87,6 +87,7 @@ pub(crate) fn is_list(request: &Request) -> bool {
             "artifacts"
                 | "audit"
                 | "backfills"
+                | "batches"
                 | "calendars"
                 | "deliveries"
                 | "forecast"
@@ -101,7 +102,7 @@ pub(crate) fn is_list(request: &Request) -> bool {
         ),
         [Some("v1"), Some("audit"), Some("export"), None, ..] => true,
         [Some("v1"), Some(_), Some(_), Some(of_one), None] => {
-            matches!(of_one, "deliveries" | "occurrences" | "preview" | "runs")
+            matches!(of_one, "deliveries" | "members" | "occurrences" | "preview" | "runs")
         }
         _ => false,
     }
@@ -245,6 +246,8 @@ mod tests {
             "/v1/forecast",
             "/v1/overdue",
             "/v1/runs?limit=1000",
+            "/v1/batches",
+            "/v1/batches/batch_1/members?limit=1000",
             "/v1/workflows",
             "/v1/audit",
             "/v1/audit/export?after_seq=7",
@@ -259,6 +262,7 @@ mod tests {
             "/v1/jobs/job_1",
             "/v1/jobs/job_1/logs",
             "/v1/runs/run_1",
+            "/v1/batches/batch_1",
             "/v1/workflows/nightly",
             "/v1/jobs/job_1/events",
             "/v1/events",

@@ -107,6 +107,11 @@ const TABLE: &[(&str, Needs)] = &[
     ("clear_schedule_queue", right(Right::ControlSchedules)),
     ("list_occurrences", right(Right::ViewSchedules)),
     ("preview_schedule", right(Right::ViewSchedules)),
+    ("list_batches", right(Right::ViewJobs)),
+    ("create_batch", right(Right::SubmitJobs)),
+    ("get_batch", right(Right::ViewJobs)),
+    ("list_batch_members", right(Right::ViewJobs)),
+    ("cancel_batch", right(Right::ControlJobs)),
     ("list_workflows", right(Right::ViewTasks)),
     ("get_workflow", right(Right::ViewTasks)),
     ("apply_workflow", right(Right::EditTasks)),
@@ -258,9 +263,9 @@ fn request(sender: &Sender, method: &str, path: &str, body: Option<Value>) -> Re
         .replace("{code}", "forbidden");
     let path = path.replace("/v1/worker-tokens/{id}", "/v1/worker-tokens/jointoken_01m7et433kee4803yssgvaf2fh");
     let path = path.replace("/v1/worker-enrolments/{id}", "/v1/worker-enrolments/enrolment_01m7et433kee4803yssgvaf2fh");
-    let kind =
-        ["artifacts", "backfills", "jobs", "runs"].into_iter().find(|kind| path.contains(kind)).unwrap_or("jobs");
-    let path = path.replace("{id}", &format!("{}_01m7et433kee4803yssgvaf2fh", kind.trim_end_matches('s')));
+    let kinds = [("artifacts", "artifact"), ("backfills", "backfill"), ("batches", "batch"), ("runs", "run")];
+    let kind = kinds.into_iter().find(|(kind, _)| path.contains(kind)).map_or("job", |(_, prefix)| prefix);
+    let path = path.replace("{id}", &format!("{kind}_01m7et433kee4803yssgvaf2fh"));
     let mut request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
     let transport = Transport { socket_user: SocketUser::Other(4711), ..Transport::default() };
     request = request.extension(transport);
@@ -399,6 +404,12 @@ async fn what_reaches_beyond_the_sandbox_takes_a_right_of_its_own() {
             ("POST", "/v1/tasks", json!({ "name": "t", "spec": spec })),
             ("POST", "/v1/jobs", json!({ "inline": spec })),
             ("POST", "/v1/jobs/bulk", json!({ "jobs": [{ "task": "t" }, { "inline": spec }] })),
+            ("POST", "/v1/batches", json!({ "members": [{ "task": "t" }, { "inline": spec }] })),
+            (
+                "POST",
+                "/v1/batches",
+                json!({ "outcome": "all_or_nothing", "compensation": { "inline": spec }, "members": [{ "task": "t" }] }),
+            ),
             ("PUT", "/v1/schedules/s", schedule.clone()),
             ("POST", "/v1/schedules", schedule.clone()),
             ("POST", "/v1/schedules/bulk", json!({ "schedules": [schedule] })),

@@ -52,7 +52,8 @@ impl<'t> Messages<'t> {
         }
         if let Some(demand) = outgoing.demand {
             self.make_room(ENTRY_BYTES);
-            self.current.demand = Some(demand);
+            self.current.demand = Some(demand.jobs);
+            self.current.demand_gang = demand.gang.map(|gang| gang.to_bytes().to_vec().into()).unwrap_or_default();
         }
         for server in outgoing.invitations {
             self.make_room(ENTRY_BYTES);

@@ -6,7 +6,7 @@ use http::request::Parts;
 use http::{HeaderMap, header};
 use punctual_api::{ErrorKind, limits};
 use punctual_app::{AppError, Checked};
-use punctual_core::{ArtifactId, BackfillId, EnrolmentId, JobId, JoinTokenId, RunId};
+use punctual_core::{ArtifactId, BackfillId, BatchId, EnrolmentId, JobId, JoinTokenId, RunId};
 use serde::de::DeserializeOwned;
 
 use crate::bodies::read_body;
@@ -147,6 +147,19 @@ impl<S: Send + Sync> FromRequestParts<S> for BackfillPath {
 pub(crate) struct RunPath(pub(crate) RunId);
 
 impl<S: Send + Sync> FromRequestParts<S> for RunPath {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        let Name(text) = Name::from_request_parts(parts, state).await?;
+        let id = text.parse().map_err(|error: punctual_core::id::BadId| AppError::field("id", error.to_string()))?;
+        Ok(Self(id))
+    }
+}
+
+/// The part of the path that names a batch.
+pub(crate) struct BatchPath(pub(crate) BatchId);
+
+impl<S: Send + Sync> FromRequestParts<S> for BatchPath {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {

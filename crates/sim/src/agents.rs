@@ -108,7 +108,10 @@ impl Simulation {
                 self.note(Fact::Acked { id, attempt });
             }
             Answer::Agent(AgentAnswer::Over) => self.hit(Window::AgentRefused),
-            Answer::Agent(AgentAnswer::Work(_) | AgentAnswer::Alive { .. }) | Answer::Job(_) | Answer::Schedule(_) => {
+            Answer::Agent(AgentAnswer::Work(_) | AgentAnswer::Alive { .. })
+            | Answer::Job(_)
+            | Answer::Schedule(_)
+            | Answer::Gang(_) => {
                 unreachable!("the agent said how its attempt went")
             }
         }

@@ -41,6 +41,12 @@ impl Simulation {
                 }
             }
         }
+        // While a gang waits for slots, free ones are left to it. It gives up after its start timeout.
+        if self.servers.iter().any(|server| server.owner.holding_gang().is_some()) {
+            self.waits.clear();
+            self.far_waits.clear();
+            return;
+        }
         self.audit_due(&running);
     }
 
@@ -49,7 +55,8 @@ impl Simulation {
         let (mut waits, mut far_waits) = (BTreeSet::new(), BTreeMap::new());
         for job in self.store.hot() {
             let (id, task) = (job.key.id, self.store.task(job.task));
-            if job.key.due_at >= self.now || running.contains(&id) || task.waits_for.is_some() {
+            let waits_for_others = self.batches.is_ganged(id) && !job.counters.has_started();
+            if job.key.due_at >= self.now || waits_for_others || running.contains(&id) || task.waits_for.is_some() {
                 continue;
             }
             if Flows::is_flow(task) {

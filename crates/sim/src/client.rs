@@ -191,6 +191,7 @@ impl Simulation {
                 source: None,
                 requester: None,
                 node: None,
+                member: None,
                 input: None,
             });
         }
@@ -236,7 +237,7 @@ impl Simulation {
         if self.has(Planted::TornSubmission) && jobs.len() > 1 && self.rng.percent(2) {
             // Its server dies between the two.
             jobs.truncate(jobs.len() / 2);
-            self.store.submit(Submission { jobs, idempotency: None });
+            self.store.submit(Submission { jobs, idempotency: None, batch: None });
             return;
         }
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
@@ -248,7 +249,7 @@ impl Simulation {
             expires_at: self.now + Span::from_secs(86_400),
         };
         let rows: Vec<Loaded> = jobs.iter().map(|job| Loaded { row: row_of(job), task: Arc::clone(&task) }).collect();
-        let (jobs, rows) = match self.store.submit(Submission { jobs, idempotency: Some(answer) }) {
+        let (jobs, rows) = match self.store.submit(Submission { jobs, idempotency: Some(answer), batch: None }) {
             Submitted::Done => (ids, rows),
             Submitted::Replayed { answer } => {
                 self.hit(Window::SubmitReplayed);
@@ -326,7 +327,7 @@ impl Simulation {
                     self.after(delay, Action::Client(ClientStep::Order { id, command }));
                 }
             }
-            Answer::Schedule(_) | Answer::Agent(_) => unreachable!("a client asked about a job"),
+            Answer::Schedule(_) | Answer::Agent(_) | Answer::Gang(_) => unreachable!("a client asked about a job"),
         }
     }
 }
@@ -341,6 +342,7 @@ fn row_of(job: &NewJob) -> JobRow {
         tracing_id: None,
         source: None,
         node: job.node.map(Box::new),
+        member: job.member.map(Box::new),
         give_backs: None,
         input: Input::None,
     }

@@ -14,9 +14,11 @@ use punctual_core::shard::event::{Command, Reply, Token};
 use punctual_core::shard::write::{JobWrite, ScheduleWrite, SharedBatch, Void, Write};
 use punctual_core::task::Task;
 use punctual_core::workflow::{NodeRef, RunEvent};
-use punctual_core::{AttemptNo, JobId, RunId, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId};
+use punctual_core::{
+    AttemptNo, BatchId, JobId, RunId, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
+};
 use punctual_promises::StartRecord;
-use punctual_store::{JobRecord, Owned, RunRow};
+use punctual_store::{BatchRow, JobRecord, Owned, RunRow};
 
 use crate::queues::QueueKey;
 
@@ -86,6 +88,23 @@ pub enum Fact {
         node: NodeRef,
         job: JobId,
         input: Option<Bytes>,
+    },
+
+    // Batches, as the store takes them.
+    BatchStored {
+        row: Box<BatchRow>,
+    },
+    BatchCancelled {
+        id: BatchId,
+    },
+    /// A job that undoes the member at this place is in the store.
+    CompensationStored {
+        batch: BatchId,
+        place: u16,
+    },
+    BatchFinal {
+        id: BatchId,
+        row: Option<Box<BatchRow>>,
     },
 
     Queue {
@@ -392,6 +411,10 @@ impl Fact {
             | Self::RunStarted { .. }
             | Self::RunChanged { .. }
             | Self::RunFinal { .. }
+            | Self::BatchStored { .. }
+            | Self::BatchCancelled { .. }
+            | Self::CompensationStored { .. }
+            | Self::BatchFinal { .. }
             | Self::Ledger { .. } => None,
         }
     }

@@ -11,6 +11,7 @@
 
 mod agents;
 mod audit;
+mod batches;
 mod calendars;
 pub mod check;
 mod client;
@@ -37,7 +38,7 @@ mod worker;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use punctual_core::{JobId, Span, Timestamp, workflow};
+use punctual_core::{JobId, Span, Timestamp, batch, workflow};
 
 pub use coverage::{Coverage, Window};
 use history::{Fact, History};
@@ -63,6 +64,10 @@ pub struct RunReport {
 pub fn run(seed: u64, options: Options) -> RunReport {
     workflow::plant(match options.bug {
         Some(Planted::Run(bug)) => Some(bug),
+        _ => None,
+    });
+    batch::plant(match options.bug {
+        Some(Planted::Batch(bug)) => Some(bug),
         _ => None,
     });
     let mut simulation = Simulation::new(seed, options);

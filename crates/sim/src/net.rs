@@ -3,7 +3,7 @@
 //! stream broke is gone, but a server may still read what it had received before. A worker opens a new stream to a server only after it
 //! closed the old one, so nothing on the old one reaches it after its next hello.
 
-use punctual_core::shard::event::{Assignment, CreditKept, Report, StreamId, WorkerSpec};
+use punctual_core::shard::event::{Assignment, CreditKept, Demand, Report, StreamId, WorkerSpec};
 use punctual_core::shard::write::Epoch;
 use punctual_core::{AttemptNo, JobId, ShardId, Timestamp, WorkerId};
 
@@ -63,9 +63,7 @@ pub(crate) enum ToWorker {
         attempt: AttemptNo,
     },
     Credit(CreditKept),
-    Demand {
-        jobs: u32,
-    },
+    Demand(Demand),
     /// This server, by its place, asks for the worker or owns the shard of an attempt that it holds.
     Invitation {
         server: usize,

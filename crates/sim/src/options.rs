@@ -1,5 +1,6 @@
 //! What a run is asked to do, apart from its seed.
 
+use punctual_core::batch::BatchBug;
 use punctual_core::shard::Bug;
 use punctual_core::workflow::RunBug;
 
@@ -50,6 +51,8 @@ pub enum Planted {
     Core(Bug),
     /// In what follows from an event in a run of a workflow.
     Run(RunBug),
+    /// In what follows from an event in a batch.
+    Batch(BatchBug),
     /// The store applies a batch whatever epoch it carries.
     NoFence,
     /// A submission is acknowledged before it is stored.
@@ -94,7 +97,7 @@ impl Planted {
 
     pub fn all() -> Vec<Self> {
         let of_core = Bug::ALL.into_iter().map(Self::Core).chain(RunBug::ALL.into_iter().map(Self::Run));
-        of_core.chain(Self::OUTSIDE).collect()
+        of_core.chain(BatchBug::ALL.into_iter().map(Self::Batch)).chain(Self::OUTSIDE).collect()
     }
 
     /// The word for it on the command line.
@@ -102,6 +105,7 @@ impl Planted {
         match self {
             Self::Core(bug) => format!("{bug:?}"),
             Self::Run(bug) => format!("{bug:?}"),
+            Self::Batch(bug) => format!("{bug:?}"),
             outside => format!("{outside:?}"),
         }
     }

@@ -337,6 +337,7 @@ impl Simulation {
                 tracing_id: None,
                 source: None,
                 node: Some(Box::new(node)),
+                member: None,
                 give_backs: None,
                 input: Input::None,
             };
@@ -365,7 +366,7 @@ impl Simulation {
                 let again: Vec<NewJob> =
                     self.store.jobs_of_run(run).into_iter().map(|job| self.released_again(job)).collect();
                 if !again.is_empty() {
-                    self.store.submit(Submission { jobs: again, idempotency: None });
+                    self.store.submit(Submission { jobs: again, idempotency: None, batch: None });
                 }
             }
             let row = self.store.run(run).filter(|_| self.has(Planted::GatePassesAtTakeover));
@@ -390,6 +391,7 @@ impl Simulation {
             source: None,
             requester: None,
             node: Some(job.node),
+            member: None,
             input: job.input,
         }
     }

@@ -13,6 +13,7 @@ use punctual_core::{JobId, JobKey, Span, TaskId, Timestamp};
 
 use crate::agents::Agents;
 use crate::audit::AUDIT_EVERY;
+use crate::batches::{BatchStep, Batches};
 use crate::client::{ClientStep, Clients};
 use crate::conductor::Flows;
 use crate::coverage::{Coverage, Window};
@@ -49,6 +50,7 @@ pub(crate) struct Simulation {
     pub(crate) schedules: Schedules,
     pub(crate) runs: Runs,
     pub(crate) flows: Flows,
+    pub(crate) batches: Batches,
     pub(crate) queues: Queues,
     /// Whether queues are paused and resumed in this run.
     pub(crate) are_queues_changed: bool,
@@ -92,6 +94,7 @@ pub(crate) enum Action {
     Client(ClientStep),
     Schedules(ScheduleStep),
     Runs(RunStep),
+    Batches(BatchStep),
     Queues(QueueStep),
     Nemesis(Fault),
     /// The file that a task waits for is there.
@@ -158,6 +161,7 @@ impl Simulation {
             schedules: Schedules::default(),
             runs: Runs::default(),
             flows,
+            batches: Batches::new(seed),
             queues: Queues::new(seed),
             are_queues_changed: false,
             history: History::default(),
@@ -187,6 +191,7 @@ impl Simulation {
         simulation.plan_runs();
         simulation.plan_flows();
         simulation.plan_queues();
+        simulation.plan_batches();
         simulation.plan_faults();
         if options.database == Database::GoesBack {
             simulation.plan_loss();
@@ -234,6 +239,7 @@ impl Simulation {
                 Action::Client(step) => self.client_step(step),
                 Action::Schedules(step) => self.schedule_step(step),
                 Action::Runs(step) => self.run_step(step),
+                Action::Batches(step) => self.batch_step(step),
                 Action::Queues(step) => self.queue_step(step),
                 Action::Nemesis(fault) => self.strike(fault),
                 Action::Arrive(task) => self.arrive(task),
@@ -258,6 +264,7 @@ impl Simulation {
                 && self.clients.are_done()
                 && self.schedules.are_over()
                 && self.are_runs_over()
+                && self.are_batches_over()
                 && nothing_due()
                 && nothing_waits())
     }
@@ -296,6 +303,9 @@ impl Simulation {
         for run in self.runs.all() {
             let row = self.store.run(run).map(Box::new);
             self.note(Fact::RunFinal { run, row });
+        }
+        for (submitted, row) in self.batches_at_end() {
+            self.note(Fact::BatchFinal { id: submitted.id, row: row.map(Box::new) });
         }
         let notices = self.store.notices();
         let quiet = self.plan.tasks.iter().filter(|task| task.spec.quiet).map(|task| task.id).collect();

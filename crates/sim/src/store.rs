@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use punctual_core::batch::BatchEvent;
 use punctual_core::notice::{Notice, NoticeKind};
 use punctual_core::queue::QueueState;
 use punctual_core::schedule::recurrence::Calendar;
@@ -12,10 +13,12 @@ use punctual_core::shard::event::{Adopted, Found, Load, Loaded, LoadedSchedule, 
 use punctual_core::shard::write::{Batch, CancelMark, Epoch, SharedBatch, StartsId, Void};
 use punctual_core::task::Task;
 use punctual_core::workflow::RunEvent;
-use punctual_core::{AttemptNo, JobId, JobKey, JobRow, RunId, ScheduleId, ServerId, ShardId, TaskId, Timestamp};
+use punctual_core::{
+    AttemptNo, BatchId, JobId, JobKey, JobRow, RunId, ScheduleId, ServerId, ShardId, TaskId, Timestamp,
+};
 use punctual_store::{
-    AllQueues, Applied, Filter, FoundRow, JobRecord, LoadedRow, OccurrenceFilter, Order, Owned, Position, QueueRow,
-    RunChange, RunRow, ShardSchedules, Submission, Submitted, WorkflowRow, run_ends,
+    AllQueues, Applied, BatchChange, BatchRow, Filter, FoundRow, JobRecord, LoadedRow, OccurrenceFilter, Order, Owned,
+    Position, QueueRow, RunChange, RunRow, ShardSchedules, Submission, Submitted, WorkflowRow, run_ends,
 };
 use punctual_store_tests::model::{JobOfRun, ModelStore, State};
 
@@ -279,6 +282,23 @@ impl SimStore {
     /// The jobs of a run that have not ended.
     pub(crate) fn jobs_of_run(&self, run: RunId) -> Vec<JobOfRun> {
         self.model.jobs_of_run_now(run)
+    }
+
+    pub(crate) fn batch(&self, id: BatchId) -> Option<BatchRow> {
+        self.model.batch_now(id)
+    }
+
+    pub(crate) fn change_batch(
+        &self,
+        id: BatchId,
+        event: BatchEvent,
+        at: Timestamp,
+    ) -> Result<Option<BatchChange>, String> {
+        self.model.change_batch_now(id, event, at).map_err(|error| error.to_string())
+    }
+
+    pub(crate) fn due_batches(&self, at: Timestamp) -> Vec<BatchId> {
+        self.model.due_batches_now(at, None, 100).into_iter().map(|due| due.id).collect()
     }
 
     pub(crate) fn renew(&self, server: ServerId) -> Vec<Owned> {

@@ -283,7 +283,11 @@ impl Simulation {
             }
             ToWorker::Assign(assignment) => self.assigned(place, server, assignment),
             ToWorker::Credit(kept) => self.workers[place].credits.kept(server, kept),
-            ToWorker::Demand { jobs } => self.workers[place].credits.demand(server, jobs),
+            ToWorker::Demand(demand) => {
+                let credits = &mut self.workers[place].credits;
+                credits.demand(server, demand.jobs);
+                credits.demand_of_gang(server, demand.gang);
+            }
             ToWorker::Invitation { server } => self.invited(place, server),
             ToWorker::Ack { id, attempt } => {
                 let worker = &mut self.workers[place];

@@ -1,6 +1,7 @@
 //! Bugs that are switched on one at a time. Each must be found, by the promise that
 //! it breaks: a simulator that finds nothing has shown nothing.
 
+use punctual_core::batch::BatchBug;
 use punctual_core::shard::Bug;
 use punctual_core::workflow::RunBug;
 use punctual_sim::{Options, Planted, run};
@@ -67,6 +68,8 @@ planted!(
     starting_what_is_paused_is_found Planted::Core(Bug::PauseIgnored);
     forgetting_a_pause_at_takeover_is_found Planted::Core(Bug::PauseForgotten);
     not_starting_the_run_of_a_job_again_is_found Planted::Core(Bug::RunNotStartedAgain);
+    starting_a_gang_without_all_members_is_found Planted::Core(Bug::GangStartsIncomplete);
+    starting_a_gang_in_two_transactions_is_found Planted::Core(Bug::GangIsSplit);
     a_store_without_a_fence_is_found Planted::NoFence;
     acknowledging_a_submission_before_it_is_stored_is_found Planted::SubmitAckedFirst;
     assigning_again_on_reconnect_is_found Planted::AssignedAgain;
@@ -81,6 +84,9 @@ planted!(
     a_resume_that_reruns_a_success_is_found Planted::Run(RunBug::ResumeRerunsSuccess);
     one_retry_of_a_node_too_many_is_found Planted::Run(RunBug::NodeRetriedTooOften);
     a_trigger_rule_that_takes_skipped_for_succeeded_is_found Planted::Run(RunBug::SkippedTakenForSucceeded);
+    ignoring_the_failure_of_a_member_is_found Planted::Batch(BatchBug::FailureIgnored);
+    forgetting_to_undo_what_succeeded_is_found Planted::Batch(BatchBug::CompensationForgotten);
+    undoing_what_did_not_succeed_is_found Planted::Batch(BatchBug::FailedIsCompensated);
     releasing_a_child_before_the_end_of_its_parent_is_durable_is_found Planted::RunStepUnfenced;
     releasing_a_child_again_after_a_takeover_is_found Planted::TakeoverReleasesAgain;
     a_gate_that_passes_at_a_takeover_is_found Planted::GatePassesAtTakeover;

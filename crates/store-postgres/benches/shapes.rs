@@ -193,6 +193,7 @@ impl Bench {
             source: None,
             requester: None,
             node: None,
+            member: None,
             input: None,
         }
     }
@@ -202,7 +203,7 @@ impl Bench {
         for first in (0..count).step_by(SUBMISSION_LEN as usize) {
             let due = |n: u64| base + Span::from_micros(n as i64 * 3);
             let jobs = (first..first + SUBMISSION_LEN).map(|n| self.job(n, due(n))).collect();
-            self.store.submit(Submission { jobs, idempotency: None }).await.expect("a submission");
+            self.store.submit(Submission { jobs, idempotency: None, batch: None }).await.expect("a submission");
         }
     }
 
@@ -285,7 +286,14 @@ impl Bench {
     fn start(&self, row: &JobRow) -> Write {
         let at = now();
         let (key, worker) = (row.key, self.worker);
-        Write::Job(JobWrite::Start(Start { key, attempt: AttemptNo::FIRST, worker, picked_up_at: at, started_at: at }))
+        Write::Job(JobWrite::Start(Start {
+            key,
+            attempt: AttemptNo::FIRST,
+            worker,
+            picked_up_at: at,
+            started_at: at,
+            gang: None,
+        }))
     }
 
     fn settle(&self, row: &JobRow) -> Write {
@@ -335,6 +343,7 @@ impl Bench {
             notice: None,
             success_of: None,
             node: None,
+            member: None,
         }
     }
 
@@ -347,7 +356,7 @@ impl Bench {
                 let n = caller + CALLERS * took.len() as u64;
                 let begun = Instant::now();
                 let jobs = vec![self.job(n, now() + Span::from_secs(60))];
-                self.store.submit(Submission { jobs, idempotency: None }).await.expect("a submission");
+                self.store.submit(Submission { jobs, idempotency: None, batch: None }).await.expect("a submission");
                 took.push(begun.elapsed());
             }
             took

@@ -8,8 +8,8 @@ use punctual_core::schedule::{By, Source};
 use punctual_core::shard::write::Epoch;
 use punctual_core::task::Priority;
 use punctual_core::{
-    ArtifactId, AttemptNo, BackfillId, Counters, JobId, JobState, NamespaceId, RunId, ScheduleId, ServerId, ShardId,
-    TaskId, Timestamp, WorkerId,
+    ArtifactId, AttemptNo, BackfillId, BatchId, Counters, JobId, JobState, NamespaceId, RunId, ScheduleId, ServerId,
+    ShardId, TaskId, Timestamp, WorkerId,
 };
 use punctual_store::{Maker, codes};
 use tokio_postgres::Row;
@@ -48,7 +48,7 @@ macro_rules! as_uuid {
         }
     )*};
 }
-as_uuid!(ArtifactId, BackfillId, JobId, RunId, ScheduleId, TaskId, WorkerId, ServerId);
+as_uuid!(ArtifactId, BackfillId, BatchId, JobId, RunId, ScheduleId, TaskId, WorkerId, ServerId);
 
 /// Shards are numbered to 1,023.
 pub(crate) const fn shard_number(shard: ShardId) -> i16 {
@@ -153,6 +153,10 @@ pub(crate) fn run_id(row: &Row, column: usize) -> Read<RunId> {
     id(row, column, RunId::from_bytes)
 }
 
+pub(crate) fn batch_id(row: &Row, column: usize) -> Read<BatchId> {
+    id(row, column, BatchId::from_bytes)
+}
+
 pub(crate) fn artifact_id(row: &Row, column: usize) -> Read<ArtifactId> {
     id(row, column, ArtifactId::from_bytes)
 }
@@ -226,7 +230,7 @@ pub(crate) fn bytes(row: &Row, column: usize) -> Read<Option<Bytes>> {
 pub(crate) fn source(row: &Row, column: usize, job: JobId) -> Read<Option<Source>> {
     match maker(row, column, job)? {
         Some(Maker::Schedule(source)) => Ok(Some(source)),
-        Some(Maker::Run(_)) | None => Ok(None),
+        Some(Maker::Run(_) | Maker::Batch(_)) | None => Ok(None),
     }
 }
 

@@ -13,6 +13,7 @@ mod artifacts;
 mod audit;
 mod authorities;
 mod backfills;
+mod batches;
 mod cluster_secret;
 mod codec;
 mod connection;

@@ -51,6 +51,7 @@ const MIGRATIONS: &[Migration] = punctual_store::migrations![
     "0031_run_steps",
     "0032_queues",
     "0033_run_bytes",
+    "0034_batches",
 ];
 
 /// Every migration that the program or the database knows, in order. Changes nothing.

@@ -14,7 +14,7 @@ use crate::connection::Conn;
 use crate::partitions::{self, Partition, Partitions};
 use crate::schedules::prune_ledger;
 use crate::trouble::Trouble;
-use crate::{PostgresStore, backfills, notices, sql, workflows};
+use crate::{PostgresStore, backfills, batches, notices, sql, workflows};
 
 type Done<T> = std::result::Result<T, Trouble>;
 
@@ -68,6 +68,7 @@ impl PostgresStore {
         let mut rest = notices::prune(conn, before).await?;
         rest |= backfills::prune(conn, before).await?;
         rest |= workflows::prune(conn, before).await?;
+        rest |= batches::prune(conn, before).await?;
         if removed < limit {
             drop_empty(conn, partitions, before).await?;
             if prune_tasks(conn, before, self.shared.shard_count).await? > 0 {

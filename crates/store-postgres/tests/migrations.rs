@@ -15,7 +15,7 @@ use punctual_store_tests::fixture::{Owner, at, named_task, new_job, original, se
 use punctual_store_tests::report_fixture::{notice, tell, waiting, with_backfill, with_rule};
 use punctual_store_tests::schedule_fixture::watermark;
 
-const KNOWN: [(u32, &str); 33] = [
+const KNOWN: [(u32, &str); 34] = [
     (1, "first"),
     (2, "artifacts"),
     (3, "details"),
@@ -49,6 +49,7 @@ const KNOWN: [(u32, &str); 33] = [
     (31, "run_steps"),
     (32, "queues"),
     (33, "run_bytes"),
+    (34, "batches"),
 ];
 
 fn refusal(result: Result<PostgresStore, StoreError>) -> StoreError {

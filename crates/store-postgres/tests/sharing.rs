@@ -22,7 +22,7 @@ fn keyed(key: &str, answer: &str, jobs: Vec<NewJob>) -> Submission {
         now: at(0),
         expires_at: at(100),
     };
-    Submission { jobs, idempotency: Some(idempotency) }
+    Submission { jobs, idempotency: Some(idempotency), batch: None }
 }
 
 #[tokio::test]
@@ -53,11 +53,11 @@ async fn a_submission_that_is_refused_leaves_its_neighbours_alone() {
     // Two of the same job, one that is there, a repeated key, and many that fit.
     let submissions: Vec<Submission> = (0..60)
         .map(|n| match n {
-            20 => Submission { jobs: vec![new_job(1, 10, 1)], idempotency: None },
-            21 => Submission { jobs: vec![new_job(7, 10, 0), new_job(70, 10, 0)], idempotency: None },
+            20 => Submission { jobs: vec![new_job(1, 10, 1)], idempotency: None, batch: None },
+            21 => Submission { jobs: vec![new_job(7, 10, 0), new_job(70, 10, 0)], idempotency: None, batch: None },
             22 => keyed("a", "first", vec![new_job(100, 10, 1)]),
             23 => keyed("a", "second", vec![new_job(101, 10, 1)]),
-            n => Submission { jobs: vec![new_job(n, 10, 1)], idempotency: None },
+            n => Submission { jobs: vec![new_job(n, 10, 1)], idempotency: None, batch: None },
         })
         .collect();
     let answers = join_all(submissions.into_iter().map(|submission| store.submit(submission))).await;

@@ -147,6 +147,7 @@ impl Bench {
             source: None,
             requester: None,
             node: None,
+            member: None,
             input: None,
         }
     }
@@ -156,7 +157,7 @@ impl Bench {
         for first in (0..count).step_by(SUBMISSION_LEN as usize) {
             let due = |n: u64| base + Span::from_micros(n as i64 * 3);
             let jobs = (first..first + SUBMISSION_LEN).map(|n| self.job(n, due(n))).collect();
-            self.store.submit(Submission { jobs, idempotency: None }).await.expect("a submission");
+            self.store.submit(Submission { jobs, idempotency: None, batch: None }).await.expect("a submission");
         }
     }
 
@@ -207,6 +208,7 @@ impl Bench {
             worker: self.worker,
             picked_up_at: at,
             started_at: at,
+            gang: None,
         }))
     }
 
@@ -237,6 +239,7 @@ impl Bench {
             notice: None,
             success_of: None,
             node: None,
+            member: None,
         }))
     }
 
@@ -255,7 +258,11 @@ impl Bench {
                     let n = caller + CALLERS * took.len() as u64;
                     let begun = Instant::now();
                     let jobs = vec![bench.job(n, now() + Span::from_secs(60))];
-                    bench.store.submit(Submission { jobs, idempotency: None }).await.expect("a submission");
+                    bench
+                        .store
+                        .submit(Submission { jobs, idempotency: None, batch: None })
+                        .await
+                        .expect("a submission");
                     took.push(begun.elapsed());
                 }
                 took

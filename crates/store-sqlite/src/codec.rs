@@ -8,8 +8,8 @@ use punctual_core::schedule::{By, Source};
 use punctual_core::shard::write::Epoch;
 use punctual_core::task::Priority;
 use punctual_core::{
-    ArtifactId, AttemptNo, BackfillId, Counters, JobId, JobState, NamespaceId, RunId, ScheduleId, ServerId, ShardId,
-    TaskId, Timestamp, WorkerId,
+    ArtifactId, AttemptNo, BackfillId, BatchId, Counters, JobId, JobState, NamespaceId, RunId, ScheduleId, ServerId,
+    ShardId, TaskId, Timestamp, WorkerId,
 };
 use punctual_store::{Maker, codes};
 use rusqlite::Row;
@@ -74,6 +74,10 @@ pub(crate) fn run_id(row: &Row<'_>, column: usize) -> rusqlite::Result<RunId> {
     id(row, column, RunId::from_bytes)
 }
 
+pub(crate) fn batch_id(row: &Row<'_>, column: usize) -> rusqlite::Result<BatchId> {
+    id(row, column, BatchId::from_bytes)
+}
+
 pub(crate) fn artifact_id(row: &Row<'_>, column: usize) -> rusqlite::Result<ArtifactId> {
     id(row, column, ArtifactId::from_bytes)
 }
@@ -136,7 +140,7 @@ pub(crate) fn bytes(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Byt
 pub(crate) fn source(row: &Row<'_>, column: usize, job: JobId) -> rusqlite::Result<Option<Source>> {
     match maker(row, column, job)? {
         Some(Maker::Schedule(source)) => Ok(Some(source)),
-        Some(Maker::Run(_)) | None => Ok(None),
+        Some(Maker::Run(_) | Maker::Batch(_)) | None => Ok(None),
     }
 }
 

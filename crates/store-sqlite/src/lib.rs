@@ -12,6 +12,7 @@ mod artifacts;
 mod audit;
 mod authorities;
 mod backfills;
+mod batches;
 mod check;
 mod cluster_secret;
 mod codec;

@@ -43,6 +43,7 @@ pub(crate) const MIGRATIONS: &[Migration] = punctual_store::migrations![
     "0032_due_runs",
     "0033_queues",
     "0034_run_bytes",
+    "0035_batches",
 ];
 
 /// Why the schema could not be brought up to date.

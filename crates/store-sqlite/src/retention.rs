@@ -112,6 +112,7 @@ fn prune(conn: &Connection, before: Timestamp, now: Timestamp, limit: usize) -> 
         // Outputs first: they are found by their runs.
         sql!("prune_run_outputs"),
         sql!("prune_runs"),
+        sql!("prune_batches"),
     ];
     let mut is_over = true;
     for text in records {

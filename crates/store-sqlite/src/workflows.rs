@@ -105,7 +105,7 @@ impl Workflows for SqliteStore {
                 let maker = statement.query_row([job.to_bytes()], |row| codec::maker(row, 0, job)).optional()?;
                 Ok(match maker.flatten() {
                     Some(Maker::Run(node)) => Some(node),
-                    Some(Maker::Schedule(_)) | None => None,
+                    Some(Maker::Schedule(_) | Maker::Batch(_)) | None => None,
                 })
             }
             FoundRow::Absent => Ok(None),

@@ -82,7 +82,7 @@ async fn a_closed_store_answers_that_it_is_closed() {
     let store = open(&folder).unwrap();
     store.close().await.unwrap();
     store.close().await.unwrap();
-    let answer = store.submit(Submission { jobs: vec![], idempotency: None }).await;
+    let answer = store.submit(Submission { jobs: vec![], idempotency: None, batch: None }).await;
     assert!(matches!(answer, Err(StoreError::Closed)), "{answer:?}");
 }
 

@@ -257,7 +257,7 @@ async fn damage_that_shows_while_the_store_is_open_stops_reads_and_writes() {
     assert_eq!(fault(store.probe().await), StoreFault::Corrupt);
     assert_eq!(fault(store.job(new_job(1, 11, 1).id).await), StoreFault::Corrupt);
     assert_eq!(
-        fault(store.submit(Submission { jobs: vec![new_job(1, 1, 1)], idempotency: None }).await),
+        fault(store.submit(Submission { jobs: vec![new_job(1, 1, 1)], idempotency: None, batch: None }).await),
         StoreFault::Corrupt
     );
     store.close().await.unwrap();
@@ -274,7 +274,7 @@ async fn writes_stop_while_the_file_is_elsewhere_and_go_on_when_it_is_back() {
         store.probe().await.unwrap();
         fs::rename(&file, &elsewhere).unwrap();
         assert_eq!(fault(store.probe().await), StoreFault::FileReplaced, "{name}");
-        let answer = store.submit(Submission { jobs: vec![new_job(50, 1, 1)], idempotency: None }).await;
+        let answer = store.submit(Submission { jobs: vec![new_job(50, 1, 1)], idempotency: None, batch: None }).await;
         assert_eq!(fault(answer), StoreFault::FileReplaced, "{name}");
         assert_eq!(listed(&store).await.unwrap(), 3, "what is there can be read");
         // Another file at the path is not the one.

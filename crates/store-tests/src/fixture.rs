@@ -136,6 +136,7 @@ pub fn new_job(n: u64, due_secs: i64, shard: u16) -> NewJob {
         source: None,
         requester: None,
         node: None,
+        member: None,
         input: None,
     }
 }
@@ -146,7 +147,7 @@ pub async fn with_task(store: &dyn Store) {
 
 /// Submits jobs without a key.
 pub async fn submit(store: &dyn Store, jobs: Vec<NewJob>) -> Result<Submitted> {
-    store.submit(Submission { jobs, idempotency: None }).await
+    store.submit(Submission { jobs, idempotency: None, batch: None }).await
 }
 
 /// Stores the task and the jobs, and owns every shard.
@@ -236,7 +237,7 @@ pub fn start(key: JobKey, n: u32) -> Write {
 }
 
 pub fn plain_start(key: JobKey, n: u32) -> Start {
-    Start { key, attempt: AttemptNo(n), worker: worker(1), picked_up_at: at(100), started_at: at(101) }
+    Start { key, attempt: AttemptNo(n), worker: worker(1), picked_up_at: at(100), started_at: at(101), gang: None }
 }
 
 /// An attempt that was due at `at(10)`, when most jobs of the cases are due at first.
@@ -296,6 +297,7 @@ pub fn settled(key: JobKey, n: u32, state: JobState, ending: Ending) -> Settle {
         notice: None,
         success_of: None,
         node: None,
+        member: None,
     }
 }
 
@@ -317,6 +319,7 @@ pub fn ended(key: JobKey, state: JobState, finished_at: Timestamp) -> Write {
         notice: None,
         success_of: None,
         node: None,
+        member: None,
     }))
 }
 

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use async_trait::async_trait;
 use bytes::Bytes;
 use punctual_core::attempt::AttemptRecord;
+use punctual_core::batch::MemberRef;
 use punctual_core::give_backs::{GiveBacks, GivenBack};
 use punctual_core::job::Input;
 use punctual_core::namespace::NamespaceId;
@@ -13,7 +14,7 @@ use punctual_core::task::Priority;
 use punctual_core::workflow::NodeRef;
 use punctual_core::{AttemptNo, Counters, JobId, JobKey, JobRow, JobState, Span, TaskId, Timestamp, WorkerId};
 
-use crate::{RequesterId, Result};
+use crate::{BatchRow, RequesterId, Result};
 
 /// One request carries at most so many jobs: they are one transaction, and a
 /// larger one would hold up everybody behind it.
@@ -34,6 +35,8 @@ pub struct NewJob {
     pub requester: Option<RequesterId>,
     /// The node of a run that it is for; such a job has no `source`.
     pub node: Option<NodeRef>,
+    /// The member of a batch that it is for; such a job has neither.
+    pub member: Option<MemberRef>,
     pub input: Option<Bytes>,
 }
 
@@ -49,6 +52,7 @@ impl NewJob {
             tracing_id: self.tracing_id.clone(),
             source: self.source.map(Box::new),
             node: self.node.map(Box::new),
+            member: self.member.map(Box::new),
             give_backs: None,
             input: match &self.input {
                 None => Input::None,
@@ -60,7 +64,8 @@ impl NewJob {
 
     /// Why it exists, as stores keep it.
     pub fn maker(&self) -> Option<[u8; Source::LEN]> {
-        self.node.map(NodeRef::to_bytes).or_else(|| self.source.map(Source::to_bytes))
+        let member = self.member.map(MemberRef::to_bytes);
+        member.or_else(|| self.node.map(NodeRef::to_bytes)).or_else(|| self.source.map(Source::to_bytes))
     }
 }
 
@@ -68,19 +73,43 @@ impl NewJob {
 pub enum Maker {
     Schedule(Source),
     Run(NodeRef),
+    Batch(MemberRef),
+}
+
+/// The parts of a row that say why its job exists. At most one of them is there.
+#[derive(Debug, Default)]
+pub struct MakerFields {
+    pub source: Option<Box<Source>>,
+    pub node: Option<Box<NodeRef>>,
+    pub member: Option<Box<MemberRef>>,
+}
+
+impl From<Option<Maker>> for MakerFields {
+    fn from(maker: Option<Maker>) -> Self {
+        match maker {
+            Some(Maker::Schedule(source)) => Self { source: Some(Box::new(source)), ..Self::default() },
+            Some(Maker::Run(node)) => Self { node: Some(Box::new(node)), ..Self::default() },
+            Some(Maker::Batch(member)) => Self { member: Some(Box::new(member)), ..Self::default() },
+            None => Self::default(),
+        }
+    }
 }
 
 impl Maker {
     /// `None` if it cannot be read.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        Source::from_bytes(bytes).map(Self::Schedule).or_else(|| NodeRef::from_bytes(bytes).map(Self::Run))
+        let member = || MemberRef::from_bytes(bytes).map(Self::Batch);
+        let node = || NodeRef::from_bytes(bytes).map(Self::Run);
+        Source::from_bytes(bytes).map(Self::Schedule).or_else(node).or_else(member)
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Submission {
     pub jobs: Vec<NewJob>,
     pub idempotency: Option<IdempotentAnswer>,
+    /// The batch that the jobs are the members of.
+    pub batch: Option<Box<BatchRow>>,
 }
 
 /// The same text in another namespace is another key.

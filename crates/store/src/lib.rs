@@ -10,6 +10,7 @@ mod artifacts;
 mod audit;
 mod authorities;
 mod backfills;
+mod batches;
 mod cluster_secret;
 pub mod codes;
 pub mod columns;
@@ -50,6 +51,7 @@ pub use backfills::{
     BACKFILLS_MAX, BACKFILLS_OF_ALL_MAX, BackfillProgress, BackfillRow, BackfillRun, BackfillState, BackfillStep,
     Backfilled, Backfills, Stepped,
 };
+pub use batches::{BatchChange, BatchChanges, BatchFilter, BatchRow, Batches, Compensation, DueBatch, batch_ends};
 pub use cluster_secret::{
     ClusterSecretState, ClusterSecrets, Confirmation, NEXT_CLUSTER_SECRET, ResealedAuthority, SecretStage,
 };
@@ -64,8 +66,8 @@ pub use identities::{
 };
 pub use jobs::{
     DueWindow, Filter, FinishedJob, HotJob, IdempotencyKey, IdempotentAnswer, JobPages, JobReads, JobRecord,
-    LateOutcome, Maker, NewJob, Order, Page, Position, RerunRecord, SUBMIT_MAX, Submission, Submit, Submitted, Tables,
-    UNREADABLE_NAMED_MAX,
+    LateOutcome, Maker, MakerFields, NewJob, Order, Page, Position, RerunRecord, SUBMIT_MAX, Submission, Submit,
+    Submitted, Tables, UNREADABLE_NAMED_MAX,
 };
 pub use leases::{Lease, Leases, Owned};
 pub use logs::{ChunkMarks, LogChunk, LogPiece, Logs, Retention, TASK_USE_STEP, tasks_used_since, without_overlap};
@@ -117,6 +119,7 @@ pub trait Store:
     + Schedules
     + Backfills
     + Workflows
+    + Batches
     + Notices
     + Identities
     + Submit

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use punctual_core::attempt::AttemptNo;
 use punctual_core::shard::event::Load;
 use punctual_core::shard::write::{Epoch, OpenStart, SharedBatch, StartsId, Void};
-use punctual_core::{Counters, JobId, JobKey, JobRow, JobState, RunId, ShardId};
+use punctual_core::{BatchId, Counters, JobId, JobKey, JobRow, JobState, RunId, ShardId};
 
 use crate::Result;
 
@@ -16,6 +16,8 @@ pub struct RunSteps {
     pub released: Vec<JobRow>,
     /// Runs that have ended, and whose jobs have not heard of it.
     pub ended: Vec<RunId>,
+    /// Batches that are to be looked at.
+    pub batches: Vec<BatchId>,
 }
 
 impl Applied {
@@ -81,7 +83,8 @@ pub trait Transitions: Send + Sync + 'static {
     /// history, and a `ResolveLost` of one that is not there as lost in that attempt, because
     /// retention may come between the owner's look and its write; so is a schedule whose name is taken, a
     /// verdict on a time that has one, and the release of one that is not queued, with the jobs that they would
-    /// make. [`Applied::Done`] names them. Any other write that does not fit the rows (an attempt that ends twice) is
+    /// make. If the start of a member of a gang is left out, so are those of all other members in the batch.
+    /// [`Applied::Done`] names them. Any other write that does not fit the rows (an attempt that ends twice) is
     /// `Inconsistent`, and nothing of the batch is applied.
     async fn apply(&self, batch: SharedBatch) -> Result<Applied>;
 

@@ -286,6 +286,7 @@ impl OpenRun {
             source: None,
             requester: None,
             node: Some(release.node),
+            member: None,
             input: release.input,
         };
         let jobs = releases.into_iter().map(job).collect();

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use punctual_core::attempt::AttemptNo;
-use punctual_core::shard::event::CreditKept;
+use punctual_core::shard::GangKey;
+use punctual_core::shard::event::{CreditKept, Demand};
 use punctual_core::shard::write::Epoch;
 use punctual_core::{ServerId, ShardId, Span};
 use punctual_proto::ShortBytes;
@@ -26,7 +27,7 @@ impl ServerLink {
             held.credit_kept(link, CreditKept { told, bound });
         }
         if let Some(jobs) = message.demand {
-            held.demanded(link, jobs);
+            held.demanded(link, Demand { jobs, gang: GangKey::from_bytes(&message.demand_gang) });
         }
         if !message.invitations.is_empty() {
             held.invited(message.invitations.iter().filter_map(read_invitation));

@@ -251,6 +251,7 @@ impl App {
                 source: Some(source),
                 requester: Some(requester),
                 node: None,
+                member: None,
                 input: schedule.edit.input.clone(),
             };
             (*at, job)

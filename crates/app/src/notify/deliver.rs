@@ -210,6 +210,7 @@ impl App {
                 source: None,
                 requester: None,
                 node: None,
+                member: None,
                 input: Some(delivery.input.clone()),
             });
             rows.push(delivery.record(id, now));

@@ -24,7 +24,7 @@ impl App {
         let decided = self.ask_all(commands.into_iter().map(ask).collect()).await?;
         let reply = |decided: crate::route::Decided| match decided.answer {
             Answer::Schedule(reply) => Ok(Decided { reply, is_repeated: decided.is_repeated }),
-            Answer::NotOwner | Answer::Job(_) | Answer::Agent(_) => Err(AppError::out_of_place()),
+            Answer::NotOwner | Answer::Job(_) | Answer::Agent(_) | Answer::Gang(_) => Err(AppError::out_of_place()),
         };
         decided.into_iter().map(reply).collect()
     }
@@ -45,7 +45,7 @@ impl App {
         match self.ask_once(vec![ask]).await?.pop().flatten() {
             Some(Answer::Schedule(reply)) => Ok(Some(reply)),
             Some(Answer::NotOwner) | None => Ok(None),
-            Some(Answer::Job(_) | Answer::Agent(_)) => Err(AppError::out_of_place()),
+            Some(Answer::Job(_) | Answer::Agent(_) | Answer::Gang(_)) => Err(AppError::out_of_place()),
         }
     }
 }

@@ -157,7 +157,7 @@ impl App {
     }
 
     /// Passes word of jobs of runs on. If it is lost, the owners' sweeps find them.
-    pub(super) async fn tell_of_jobs(&self, jobs: &[NewJob]) {
+    pub(crate) async fn tell_of_jobs(&self, jobs: &[NewJob]) {
         if jobs.is_empty() {
             return;
         }

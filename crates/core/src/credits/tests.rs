@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use super::*;
+use crate::id::{BatchId, ShardId};
 use crate::random::SplitMix64;
 
 const T0: Timestamp = Timestamp::EPOCH;
@@ -444,4 +445,35 @@ fn a_server_that_is_needed_again_gets_its_share_back() {
         }
     }
     assert_eq!([0, 1].map(|link| credits.accounts[&link].told), [1, 7]);
+}
+
+#[test]
+fn the_oldest_gang_gets_what_it_needs_before_the_others() {
+    let gang = |due_ms: i64| {
+        let batch = BatchId::new(Timestamp::EPOCH, ShardId(0), due_ms.unsigned_abs());
+        Some(GangKey { due_at: at_ms(due_ms), batch })
+    };
+    let mut credits = credits(6, 3);
+    for link in [0, 1, 2] {
+        credits.open(link, T0);
+        confirm(&mut credits, link);
+    }
+    for (link, due_ms) in [(0, 20), (1, 10)] {
+        credits.demand(link, 5);
+        credits.demand_of_gang(link, gang(due_ms));
+    }
+    // Without an order, each of the two would have half of what its gang needs.
+    let settle = |credits: &mut Credits<usize>, from: i64| {
+        for millis in 0..10 {
+            credits.plan(at_ms(from + 200 * millis));
+            (0..3).for_each(|link| _ = confirm(credits, link));
+        }
+        [0, 1, 2].map(|link| credits.accounts[&link].told)
+    };
+    assert_eq!(settle(&mut credits, 200)[1], 5);
+    (0..5).for_each(|_| _ = credits.began(1));
+    credits.demand(1, 0);
+    credits.demand_of_gang(1, None);
+    (0..5).for_each(|_| credits.ended(1));
+    assert_eq!(settle(&mut credits, 4_000)[0], 5, "it is the other one's turn");
 }

@@ -26,7 +26,9 @@ impl Owner {
         }
         let pool = self.fleet.pool_of(&job.task);
         let task = job.task.id;
-        if self.is_parked(pool, key, job.row.priority) || !self.take_in(job, pool) {
+        let is_ganged = job.row.member.as_deref().is_some_and(|member| member.gang.is_some());
+        let waits_behind = !is_ganged && self.is_parked(pool, key, job.row.priority);
+        if waits_behind || !self.take_in(job, pool) {
             self.park(pool, key, task);
         }
     }
@@ -39,10 +41,18 @@ impl Owner {
         if shard.jobs.contains_key(&key.id) {
             return true;
         }
-        if self.window.room_for(pool, job.row.priority) == 0 && !self.make_room_before(pool, key) {
-            return false;
-        }
         let mut live = Live::new(job, pool, now);
+        match live.gang() {
+            Some((gang, _)) if !self.make_gang_room(gang) => {
+                self.leave_out(key);
+                return true;
+            }
+            Some(_) => {}
+            None if self.window.room_for(pool, live.priority) == 0 && !self.make_room_before(pool, key) => {
+                return false;
+            }
+            None => {}
+        }
         if let Some(source) = live.tracked()
             && let Some(shard) = self.shard_mut(source.schedule.shard())
         {
@@ -79,6 +89,7 @@ impl Owner {
         }
         let is_near = key.due_at <= horizon;
         let is_taken = is_near
+            && live.gang().is_none_or(|(gang, _)| self.make_gang_room(gang))
             && !self.is_parked(pool, key, live.priority)
             && (self.window.room_for(pool, live.priority) > 0 || self.make_room_before(pool, key));
         if is_taken {
@@ -102,8 +113,8 @@ impl Owner {
     /// Moves what has become due from its time to the queue for workers.
     pub(super) fn wake_due(&mut self) {
         let limit = self.start_limit();
-        for key in self.window.take_due(limit) {
-            self.window.wake(self.shards.live_mut(key.id).expect("a waiting key has its job"));
+        for id in self.window.take_due(limit) {
+            self.window.wake(self.shards.live_mut(id).expect("a waiting key has its job"));
         }
     }
 

@@ -6,8 +6,8 @@
 use crate::attempt::AttemptNo;
 use crate::id::{JobId, ScheduleId, ShardId};
 use crate::schedule::{ScheduleCommand, ScheduleReply, ScheduledRun};
-use crate::shard::Owner;
 use crate::shard::event::{Assignment, Command, Made, Reply, Report, Token};
+use crate::shard::{GangView, Owner};
 use crate::time::Timestamp;
 
 /// A question that only the owner of a shard may answer.
@@ -19,6 +19,8 @@ pub enum Ask {
     Schedule { id: ScheduleId, command: ScheduleCommand, who: String },
     /// A question of the agent that runs an attempt.
     Agent { id: JobId, attempt: AttemptNo, ask: AgentAsk },
+    /// What the gang of a job waits for.
+    Gang { id: JobId },
 }
 
 /// What the agent of an attempt asks.
@@ -36,7 +38,7 @@ impl Ask {
     /// The shard whose owner may answer.
     pub fn shard(&self) -> ShardId {
         match self {
-            Self::Job { id, .. } | Self::Agent { id, .. } => id.shard(),
+            Self::Job { id, .. } | Self::Agent { id, .. } | Self::Gang { id } => id.shard(),
             Self::Schedule { id, .. } => id.shard(),
         }
     }
@@ -50,6 +52,8 @@ pub enum Answer {
     Job(Reply),
     Schedule(ScheduleReply),
     Agent(AgentAnswer),
+    /// `None`: the job is of no gang, has started, or is not in memory.
+    Gang(Option<GangView>),
 }
 
 /// What the agent of an attempt is answered.
@@ -105,6 +109,11 @@ impl Owner {
             Ask::Job { id, command } => self.command(token, id, command),
             Ask::Schedule { id, command, who } => self.schedule_command(token, id, command, who, made),
             Ask::Agent { id, attempt, ask } => self.agent_ask(token, id, attempt, ask),
+            Ask::Gang { id } => {
+                let is_ours = self.shard(id.shard()).is_some_and(|shard| !shard.is_retiring);
+                let answer = if is_ours { Answer::Gang(self.gang_of(id)) } else { Answer::NotOwner };
+                self.answer_now(token, answer);
+            }
         }
     }
 

@@ -76,10 +76,14 @@ pub enum Bug {
     PauseForgotten,
     /// Whoever takes a shard over does not ask for the runs that jobs are of.
     RunNotStartedAgain,
+    /// A gang starts without the members that are not in memory.
+    GangStartsIncomplete,
+    /// The starts of a gang are spread over several transactions.
+    GangIsSplit,
 }
 
 impl Bug {
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 33] = [
         Self::ExecuteBeforeDurable,
         Self::DeleteIgnoresRunning,
         Self::AnswerBeforeDurable,
@@ -111,6 +115,8 @@ impl Bug {
         Self::PauseIgnored,
         Self::PauseForgotten,
         Self::RunNotStartedAgain,
+        Self::GangStartsIncomplete,
+        Self::GangIsSplit,
     ];
 }
 
@@ -145,6 +151,7 @@ impl Owner {
             notice: None,
             success_of: None,
             node: None,
+            member: None,
         }));
         self.reply_after(id, token, Reply::Done(JobState::Deleted));
     }

@@ -192,6 +192,7 @@ impl Owner {
                     notice: None,
                     success_of: None,
                     node: live.node.clone(),
+                    member: live.member.clone(),
                 };
                 (JobWrite::Settle(settle), Reply::Done(state))
             }

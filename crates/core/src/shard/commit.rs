@@ -11,6 +11,7 @@ use crate::schedule::Origin;
 use crate::shard::event::{AssignedInput, Assignment, Change, Released, Send};
 use crate::shard::judge::End;
 use crate::shard::live::{Live, Stage};
+use crate::shard::outbox::GangStarts;
 use crate::shard::outcomes::is_taken_back;
 use crate::shard::write::{
     Batch, BatchSeq, CancelMark, Epoch, JobWrite, Requeue, Settle, SharedBatch, Start, StartsId, Void, Write,
@@ -30,7 +31,12 @@ impl Owner {
     /// The next transaction, or `None` when nothing was decided since the last, or every
     /// lane with something to write is full. It touches shards of one lane only.
     pub fn take_batch(&mut self, now: Timestamp) -> Option<SharedBatch> {
-        let (seq, writes) = self.outbox.take(self.config.batch_max, now)?;
+        let is_split = planted!(self.config, GangIsSplit);
+        let (gangs, len_max) = match is_split {
+            true => (GangStarts::Split, 1),
+            false => (GangStarts::Together, self.config.batch_max),
+        };
+        let (seq, writes) = self.outbox.take(len_max, gangs, now)?;
         let mut touched: Vec<ShardId> = writes.iter().map(Write::shard).collect();
         touched.sort_unstable();
         touched.dedup();
@@ -188,6 +194,10 @@ impl Owner {
     fn job_written(&mut self, write: &JobWrite, void: &Void) {
         if let Some((key, _)) = write.expects_waiting().filter(|(key, _)| void.jobs.contains(&key.id)) {
             self.voided(key.id);
+            if matches!(write, JobWrite::Start(Start { gang: Some(_), .. })) {
+                // Perhaps only because that of another member was.
+                self.read_again(key);
+            }
             return;
         }
         match write {

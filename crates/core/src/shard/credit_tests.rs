@@ -85,6 +85,7 @@ impl Bench {
             tracing_id: None,
             source: None,
             node: None,
+            member: None,
             give_backs: None,
             input: Input::None,
         };
@@ -123,7 +124,7 @@ fn kept(effects: &Effects) -> Vec<(u32, u32)> {
 
 fn demands(effects: &Effects) -> Vec<u32> {
     let demand = |(_, _, send): &(WorkerId, StreamId, Send)| match send {
-        Send::Demand { jobs } => Some(*jobs),
+        Send::Demand(demand) => Some(demand.jobs),
         _ => None,
     };
     effects.sends.iter().filter_map(demand).collect()

@@ -11,6 +11,7 @@ use crate::lifecycle::JobState;
 use crate::namespace::{NamespaceId, ServedNamespaces};
 use crate::schedule::{OccurrenceRow, Origin, Plan, ScheduleState, Source};
 use crate::shard::ask::{Answer, Ask};
+use crate::shard::gangs::GangKey;
 use crate::shard::write::{Epoch, OpenStart, StartsId};
 use crate::task::{Priority, Task};
 use crate::time::{Span, Timestamp};
@@ -175,6 +176,10 @@ pub enum Event {
     PausedQueues {
         paused: Vec<PausedQueue>,
     },
+    /// Gangs that the fleet could not start if all of it were idle: these and no others.
+    UnplaceableGangs {
+        gangs: Vec<GangKey>,
+    },
     /// A task was changed; waiting jobs and schedules follow it.
     TaskChanged {
         task: Arc<Task>,
@@ -334,10 +339,16 @@ pub enum Send {
     },
     /// How this server keeps to the credit that it was told last.
     Credit(CreditKept),
-    /// How many ready jobs that the worker could run wait for want of credit.
-    Demand {
-        jobs: u32,
-    },
+    Demand(Demand),
+}
+
+/// What waits on a server for want of credit of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Demand {
+    /// Ready jobs that the worker could run.
+    pub jobs: u32,
+    /// They are members of this gang, which starts when it has slots for all.
+    pub gang: Option<GangKey>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::attempt::AttemptNo;
+use crate::batch::{Gang, MemberRef};
 use crate::give_backs::{GiveBacks, GivenBack};
 use crate::id::{JobId, ShardId, WorkerId};
 use crate::id_map::{IdMap, IdSet};
@@ -10,6 +11,7 @@ use crate::job::{Counters, Input, JobKey};
 use crate::schedule::{Source, SourceKind};
 use crate::shard::event::{Command, Loaded, TakenSchedules, Token};
 use crate::shard::fleet::PoolId;
+use crate::shard::gangs::GangKey;
 use crate::shard::schedules::Schedules;
 use crate::shard::start_records::StartRecords;
 use crate::shard::sweeps::Sweeps;
@@ -65,6 +67,7 @@ pub(super) struct Live {
     pub(super) tracing_id: Option<String>,
     pub(super) source: Option<Box<Source>>,
     pub(super) node: Option<Box<NodeRef>>,
+    pub(super) member: Option<Box<MemberRef>>,
     pub(super) give_backs: Option<Box<GiveBacks>>,
     pub(super) input: Input,
     pub(super) picked_up_at: Timestamp,
@@ -143,6 +146,7 @@ impl Live {
             tracing_id: row.tracing_id,
             source: row.source,
             node: row.node,
+            member: row.member,
             give_backs: row.give_backs,
             input: row.input,
             picked_up_at,
@@ -181,6 +185,15 @@ impl Live {
             SourceKind::Manual | SourceKind::Backfill => false,
         };
         self.source.as_deref().copied().filter(|source| has_not_run && is_planned(source))
+    }
+
+    /// The gang that it starts with. Only its first start is one of all members together: what is started again, because it
+    /// failed or was given back, starts by itself. One that somebody runs again is due later than at first.
+    pub(super) fn gang(&self) -> Option<(GangKey, Gang)> {
+        let member = self.member.as_deref()?;
+        let gang = member.gang?;
+        let is_first = !self.counters.has_started() && self.key.due_at <= self.key.id.due_at();
+        is_first.then(|| (GangKey { due_at: self.key.id.due_at(), batch: member.batch }, gang))
     }
 
     /// Waits for its time or for a worker.

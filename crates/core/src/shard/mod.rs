@@ -9,7 +9,7 @@
 //! (`fleet`), what is planned (`schedules`), what is read of a shard (`sweeps`), what is decided and not yet durable
 //! (`outbox`), and who is answered when it is (`answers`). A part sees another through its methods, if at all. What
 //! needs several of them is an `impl Owner` beside them: which jobs come into memory (`admission`), who runs what
-//! (`matching`), which queues are paused (`queues`), which workers fell silent (`workers`), what the end of an attempt means (`judge`, which decides) and what follows
+//! (`matching`), which members of batches start together (`gangs`), which queues are paused (`queues`), which workers fell silent (`workers`), what the end of an attempt means (`judge`, which decides) and what follows
 //! from it (`outcomes`), what people and agents ask for (`ask`, `commands`, `agents`), what follows when a batch is durable
 //! (`commit`), and what happens when shards come and go (`takeover`).
 //!
@@ -27,6 +27,7 @@ mod commit;
 mod config;
 pub mod event;
 mod fleet;
+mod gangs;
 mod judge;
 mod live;
 mod loads;
@@ -52,6 +53,8 @@ pub mod write;
 #[cfg(test)]
 mod credit_tests;
 #[cfg(test)]
+mod gang_tests;
+#[cfg(test)]
 mod lane_tests;
 #[cfg(test)]
 mod queue_tests;
@@ -66,6 +69,7 @@ pub use ask::{AgentAnswer, AgentAsk, AgentWork, Answer, Ask};
 pub use bug::Bug;
 pub use config::{Config, QuotasAtStart};
 pub use fleet::{Who, WorkerNeeds};
+pub use gangs::{GangKey, GangView};
 use planted::planted;
 pub use view::{Counts, LiveView, WorkerStatus};
 pub use worker_requests::{FittingWorkers, PoolWanted, WorkersWanted};
@@ -194,6 +198,7 @@ impl Owner {
             Event::Replanned { rows, calendars } => self.calendars_changed(rows, calendars),
             Event::RunningQuotas { quotas } => self.set_running_quotas(&quotas),
             Event::RunningPlaces { version, places } => self.set_running_places(version, &places),
+            Event::UnplaceableGangs { gangs } => self.set_unplaceable_gangs(gangs),
             Event::PausedQueues { paused } => self.set_paused_queues(paused),
             Event::Watch(watch) => self.notices.watch(watch, now),
         }
@@ -209,6 +214,8 @@ impl Owner {
             self.next_check = now + CHECK_EVERY;
             self.reap_silent_workers();
             self.end_overdue();
+            self.end_late_gangs();
+            self.read_left_out();
             self.tell_late();
         }
         self.request_loads();

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use crate::id::ShardId;
+use crate::id::{BatchId, ShardId};
 use crate::shard::write::{BatchSeq, JobWrite, ScheduleWrite, SharedBatch, Write};
 use crate::time::{Span, Timestamp};
 
@@ -14,6 +14,14 @@ use crate::time::{Span, Timestamp};
 /// nobody waits for it, and a transaction of its own would cost as much as a start. The same
 /// holds for watermarks.
 const CLOSE_WITHIN: Span = Span::from_secs(1);
+
+/// Whether the starts of a gang are in one transaction.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum GangStarts {
+    Together,
+    /// A planted bug.
+    Split,
+}
 
 #[derive(Default)]
 struct WriteQueue {
@@ -84,7 +92,7 @@ impl Outbox {
     }
 
     /// The number and the writes of the next batch: of one lane that has any and is not full.
-    pub(super) fn take(&mut self, len_max: usize, now: Timestamp) -> Option<(BatchSeq, Vec<Write>)> {
+    pub(super) fn take(&mut self, len_max: usize, gangs: GangStarts, now: Timestamp) -> Option<(BatchSeq, Vec<Write>)> {
         let lanes = self.queues.len();
         let in_turn = (0..lanes).map(|step| (self.turn + step) % lanes);
         let has_some = |lane: &usize| {
@@ -95,7 +103,7 @@ impl Outbox {
         let lane = in_turn.into_iter().find(has_some)?;
         self.turn = (lane + 1) % lanes;
         let WriteQueue { writes, closes, close_by, .. } = &mut self.queues[lane];
-        let until = in_order(writes, len_max);
+        let until = in_order(writes, len_max, gangs);
         let mut taken: Vec<Write> = writes.drain(..until).collect();
         taken.extend(closes.drain(..closes.len().min(len_max.saturating_sub(taken.len()))));
         if closes.is_empty() {
@@ -142,10 +150,11 @@ impl Outbox {
 }
 
 /// How many writes fit into one batch. A definition comes before all else about its schedule there, so
-/// what was decided about the schedule before it belongs into an earlier batch.
-fn in_order(writes: &VecDeque<Write>, len_max: usize) -> usize {
+/// what was decided about the schedule before it belongs into an earlier batch. The starts of a gang, which follow each other,
+/// are in one batch, though it becomes longer.
+fn in_order(writes: &VecDeque<Write>, len_max: usize, gangs: GangStarts) -> usize {
     let mut about = BTreeSet::new();
-    let mut taken = 0;
+    let mut taken: usize = 0;
     for write in writes.iter().take(len_max) {
         if let Some(write) = write.as_schedule() {
             let schedule = write.schedule();
@@ -156,5 +165,14 @@ fn in_order(writes: &VecDeque<Write>, len_max: usize) -> usize {
         }
         taken += 1;
     }
-    taken
+    let last = taken.checked_sub(1).and_then(|last| gang_of(&writes[last])).filter(|_| gangs == GangStarts::Together);
+    let rest = writes.iter().skip(taken).take_while(|write| last.is_some() && gang_of(write) == last);
+    taken + rest.count()
+}
+
+fn gang_of(write: &Write) -> Option<BatchId> {
+    match write {
+        Write::Job(JobWrite::Start(start)) => start.gang,
+        Write::Job(_) | Write::Schedule(_) | Write::Notice(_) => None,
+    }
 }

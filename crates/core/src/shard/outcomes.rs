@@ -163,6 +163,7 @@ impl Owner {
                     notice: None,
                     success_of: live.success_of(state),
                     node: live.node.clone(),
+                    member: live.member.clone(),
                 })
             }
             Consequence::Requeue { due_at, counters, give_backs } => {
@@ -235,7 +236,7 @@ impl Owner {
         let live = shard.jobs.get_mut(&id).expect("the job is in memory");
         live.stage = Stage::MOVING;
         let (key, counters) = (live.key, live.counters);
-        let node = live.node.clone();
+        let (node, member) = (live.node.clone(), live.member.clone());
         let cancel = CancelMark::None;
         let notice = self.notice_of_end(id, state);
         self.push(JobWrite::Settle(Settle {
@@ -250,6 +251,7 @@ impl Owner {
             notice,
             success_of: None,
             node,
+            member,
         }));
         state
     }

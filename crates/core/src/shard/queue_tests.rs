@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::event::{Event, Loaded, PausedQueue, Send, StreamId, WorkerSpec};
+use super::event::{Demand, Event, Loaded, PausedQueue, Send, StreamId, WorkerSpec};
 use super::write::{Epoch, JobWrite, SharedBatch, Write};
 use super::{Config, Owner};
 use crate::NamespaceId;
@@ -97,6 +97,7 @@ impl Bench {
             tracing_id: None,
             source: None,
             node: None,
+            member: None,
             give_backs: None,
             input: Input::None,
         };
@@ -171,7 +172,7 @@ fn jobs_of_a_paused_queue_ask_for_no_slots_and_no_workers_and_are_no_lag() {
     bench.started();
     let demands = |bench: &mut Bench| {
         let sends = bench.owner.take_effects().sends;
-        sends.iter().filter(|(_, _, send)| matches!(send, Send::Demand { jobs: 1.. })).count()
+        sends.iter().filter(|(_, _, send)| matches!(send, Send::Demand(Demand { jobs: 1.., .. }))).count()
     };
     assert_eq!(demands(&mut bench), 0);
     assert!(bench.owner.workers_wanted().is_empty());

@@ -93,6 +93,7 @@ impl Bench {
             tracing_id: None,
             source: None,
             node: None,
+            member: None,
             give_backs: None,
             input: Input::None,
         };

@@ -146,10 +146,11 @@ impl Owner {
             self.namespace_of(*pool) == Some(namespace) && self.fleet.has_idle(*pool) && !self.is_paused(*pool)
         };
         let pools = self.window.ready_pools(|_| true).into_iter().filter(is_its);
-        self.window.ready_in(&pools.collect::<Vec<_>>()) as u64
+        let queued: usize = pools.map(|pool| self.window.queued_in(pool)).sum();
+        (queued + self.gang_members_of(namespace)) as u64
     }
 
-    fn namespace_of(&self, pool: PoolId) -> Option<NamespaceId> {
+    pub(super) fn namespace_of(&self, pool: PoolId) -> Option<NamespaceId> {
         self.fleet.needs_of(pool).map(|needs| needs.namespace)
     }
 

@@ -85,6 +85,7 @@ impl Bench {
             tracing_id: None,
             source: None,
             node: None,
+            member: None,
             give_backs: None,
             input: Input::None,
         };
@@ -141,7 +142,7 @@ fn cancelled(effects: &Effects) -> Vec<JobId> {
 fn replies(effects: Effects) -> Vec<Reply> {
     let reply = |(_, answer)| match answer {
         Answer::Job(reply) => Some(reply),
-        Answer::NotOwner | Answer::Schedule(_) | Answer::Agent(_) => None,
+        Answer::NotOwner | Answer::Schedule(_) | Answer::Agent(_) | Answer::Gang(_) => None,
     };
     effects.answers.into_iter().filter_map(reply).collect()
 }

@@ -11,6 +11,7 @@ use crate::job::JobKey;
 use crate::shard::Config;
 use crate::shard::event::Loaded;
 use crate::shard::fleet::PoolId;
+use crate::shard::gangs::Gangs;
 use crate::shard::live::{Live, Stage};
 use crate::task::{Priority, Task};
 use crate::time::Timestamp;
@@ -49,13 +50,21 @@ pub(super) struct Window {
     /// Jobs in all queues.
     len: usize,
     len_max: usize,
+    /// Members of gangs, which are in no queue.
+    pub(super) gangs: Gangs,
     /// Tasks that were changed lately.
     changed_tasks: BTreeMap<TaskId, Arc<Task>>,
 }
 
 impl Window {
     pub(super) fn new(config: &Config) -> Self {
-        Self { queues: Vec::new(), len: 0, len_max: config.window_max, changed_tasks: BTreeMap::new() }
+        Self {
+            queues: Vec::new(),
+            len: 0,
+            len_max: config.window_max,
+            gangs: Gangs::new(config.window_max),
+            changed_tasks: BTreeMap::new(),
+        }
     }
 
     fn queue(&self, pool: PoolId) -> Option<&PoolQueue> {
@@ -71,6 +80,12 @@ impl Window {
 
     /// Puts a job among those that wait for their time or, if it is due by `limit`, for a worker.
     pub(super) fn enqueue(&mut self, live: &mut Live, limit: Timestamp) {
+        if let Some((key, gang)) = live.gang() {
+            let is_due = key.due_at <= limit;
+            live.stage = if is_due { Stage::Ready } else { Stage::Waiting };
+            self.gangs.insert(key, gang, live.key.id, live.pool, is_due);
+            return;
+        }
         self.len += 1;
         let queue = self.queue_mut(live.pool);
         if live.key.due_at <= limit {
@@ -84,6 +99,10 @@ impl Window {
 
     /// Takes a job out of the queues, if it is in one.
     pub(super) fn dequeue(&mut self, live: &Live) {
+        if let Some((key, _)) = live.gang().filter(|_| live.is_in_window()) {
+            self.gangs.remove(key, live.key.id);
+            return;
+        }
         let queue = self.queue_mut(live.pool);
         match live.stage {
             Stage::Waiting => _ = queue.waiting.remove(&live.key),
@@ -94,11 +113,11 @@ impl Window {
     }
 
     /// Removes the jobs that are due by `limit`. Each must then be [woken](Window::wake).
-    pub(super) fn take_due(&mut self, limit: Timestamp) -> Vec<JobKey> {
-        let mut due = Vec::new();
+    pub(super) fn take_due(&mut self, limit: Timestamp) -> Vec<JobId> {
+        let mut due = self.gangs.take_due(limit);
         for queue in &mut self.queues {
             while queue.waiting.first().is_some_and(|key| key.due_at <= limit) {
-                due.extend(queue.waiting.pop_first());
+                due.extend(queue.waiting.pop_first().map(|key| key.id));
             }
         }
         due
@@ -107,7 +126,9 @@ impl Window {
     /// A job that was taken out as due waits for a worker.
     pub(super) fn wake(&mut self, live: &mut Live) {
         live.stage = Stage::Ready;
-        self.queue_mut(live.pool).ready.insert(live.rank());
+        if live.gang().is_none() {
+            self.queue_mut(live.pool).ready.insert(live.rank());
+        }
     }
 
     /// Takes out jobs of a pool that are due, the oldest first, to be started.
@@ -133,12 +154,12 @@ impl Window {
     /// Whether any pool with jobs in the window satisfies the predicate.
     pub(super) fn has_pool(&self, is_wanted: impl Fn(PoolId) -> bool) -> bool {
         let holding = self.queues.iter().enumerate().filter(|(_, queue)| queue.len() > 0);
-        holding.map(|(place, _)| PoolId::at(place)).any(is_wanted)
+        holding.map(|(place, _)| PoolId::at(place)).chain(self.gangs.pools()).any(is_wanted)
     }
 
     /// Jobs in memory that wait for their time or for a worker.
     pub(super) fn len(&self) -> usize {
-        self.len
+        self.len + self.gangs.len()
     }
 
     /// How many jobs of the pool are in the window, due or not.
@@ -148,17 +169,23 @@ impl Window {
 
     /// How many jobs wait for a worker.
     pub(super) fn ready_len(&self) -> usize {
-        self.queues.iter().map(|queue| queue.ready.len()).sum()
+        self.queues.iter().map(|queue| queue.ready.len()).sum::<usize>() + self.gangs.due_len()
     }
 
     /// Whether any job waits for a worker.
     pub(super) fn has_ready(&self) -> bool {
-        self.queues.iter().any(|queue| !queue.ready.is_empty())
+        self.gangs.has_due() || self.queues.iter().any(|queue| !queue.ready.is_empty())
+    }
+
+    /// How many jobs of this pool wait for a worker by themselves.
+    pub(super) fn queued_in(&self, pool: PoolId) -> usize {
+        self.queue(pool).map_or(0, |queue| queue.ready.len())
     }
 
     /// How many jobs of these pools wait for a worker.
     pub(super) fn ready_in(&self, pools: &[PoolId]) -> usize {
-        pools.iter().filter_map(|pool| self.queue(*pool)).map(|queue| queue.ready.len()).sum()
+        let queued: usize = pools.iter().filter_map(|pool| self.queue(*pool)).map(|queue| queue.ready.len()).sum();
+        queued + self.gangs.due_in(pools)
     }
 
     /// Pools with jobs that are due, or will be by `limit`: how many are due, and since when the first of them is.
@@ -169,7 +196,17 @@ impl Window {
             let due_since = queue.ready.first().map(|(_, id)| id.due_at());
             (ready > 0 || is_soon()).then_some(PressingPool { pool: PoolId::at(place), ready, due_since })
         };
-        self.queues.iter().enumerate().filter_map(pressing).collect()
+        let mut all: Vec<PressingPool> = self.queues.iter().enumerate().filter_map(pressing).collect();
+        for (pool, (ready, due_since)) in self.gangs.pressing(limit) {
+            match all.iter_mut().find(|pressing| pressing.pool == pool) {
+                Some(pressing) => {
+                    pressing.ready += ready;
+                    pressing.due_since = pressing.due_since.into_iter().chain(due_since).min();
+                }
+                None => all.push(PressingPool { pool, ready, due_since }),
+            }
+        }
+        all
     }
 
     /// The last job of the pool in order of due time.
@@ -179,7 +216,8 @@ impl Window {
 
     /// When the next job becomes due.
     pub(super) fn next_due(&self) -> Option<Timestamp> {
-        self.queues.iter().filter_map(|queue| queue.waiting.first().map(|key| key.due_at)).min()
+        let queued = self.queues.iter().filter_map(|queue| queue.waiting.first().map(|key| key.due_at));
+        queued.chain(self.gangs.next_due()).min()
     }
 
     /// How many more jobs of this pool the window takes. No pool takes more than what

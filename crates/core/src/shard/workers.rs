@@ -35,8 +35,8 @@ impl Owner {
     /// Tells workers how many ready jobs wait for lack of credit. Must be called after all free slots were assigned.
     pub(super) fn tell_demands(&mut self) {
         let paused = self.paused_pools();
-        for (id, stream, jobs) in self.fleet.demands(&self.window, &paused, self.now) {
-            self.effects.sends.push((id, stream, Send::Demand { jobs }));
+        for (id, stream, demand) in self.fleet.demands(&self.window, &paused, self.now) {
+            self.effects.sends.push((id, stream, Send::Demand(demand)));
         }
     }
 

@@ -177,7 +177,7 @@ async fn readers_learn_which_attempts_a_job_has() {
     assert_eq!(known, AttemptNumbers { ended: 2, latest: 2, is_final: true, is_uncertain: false });
     // Nobody owns the shard of the next one, so an attempt may be running.
     let waiting = new_job(2, 10, 1);
-    world.store.submit(Submission { jobs: vec![waiting.clone()], idempotency: None }).await.unwrap();
+    world.store.submit(Submission { jobs: vec![waiting.clone()], idempotency: None, batch: None }).await.unwrap();
     let known = world.app.attempt_numbers(&by(&world.app), waiting.id).await.unwrap();
     assert_eq!(known, AttemptNumbers { ended: 0, latest: 0, is_final: false, is_uncertain: true });
     assert!(

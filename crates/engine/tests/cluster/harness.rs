@@ -97,10 +97,11 @@ impl Harness {
             source: None,
             requester: None,
             node: None,
+            member: None,
             input: None,
         };
         let id = job.id;
-        self.store.model.submit_now(Submission { jobs: vec![job], idempotency: None }).unwrap();
+        self.store.model.submit_now(Submission { jobs: vec![job], idempotency: None, batch: None }).unwrap();
         id
     }
 

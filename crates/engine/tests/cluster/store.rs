@@ -9,6 +9,7 @@ use std::time::Instant;
 use async_trait::async_trait;
 use bytes::Bytes;
 use punctual_core::attempt::ArchivedLog;
+use punctual_core::batch::{BatchEvent, MemberRef};
 use punctual_core::running_places::RunningReport;
 use punctual_core::schedule::{By, OccurrenceRow, ScheduleChange, ScheduleRow, StoredCalendar};
 use punctual_core::shard::event::Load;
@@ -16,24 +17,25 @@ use punctual_core::shard::write::{Epoch, SharedBatch};
 use punctual_core::task::Task;
 use punctual_core::workflow::{NodeRef, RunEvent};
 use punctual_core::{
-    ArtifactId, AttemptNo, BackfillId, EnrolmentId, JobId, JobKey, JoinTokenId, NamespaceId, NamespaceName, RunId,
-    ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
+    ArtifactId, AttemptNo, BackfillId, BatchId, EnrolmentId, JobId, JobKey, JoinTokenId, NamespaceId, NamespaceName,
+    RunId, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
 };
 use punctual_store::{
     Ailing, AllNamespaces, AllQueues, Applied, Archived, Archiving, Arrival, Artifact, ArtifactChange, Artifacts,
     Audit, AuditAppended, AuditBatch, AuditEnds, AuditPlace, AuditRow, Authorities, AuthorityRow, BackfillRow,
-    BackfillRun, BackfillStep, Backfilled, Backfills, CalendarDeletion, CalendarUpdate, ChunkMarks, ClusterSecret,
-    ClusterSecretState, ClusterSecrets, Counted, CreatedArtifact, DeliveryRow, Dispatch, Dispatched, DueRun, DueWindow,
-    DutyLease, Enrolment, EnrolmentChanges, Enrolments, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey,
-    Identities, IdentityChanges, IdentityId, Interned, JobAction, JobPages, JobReads, JobRecord, JoinRequest,
-    JoinTokenRow, Joined, KeptLog, KeyChange, KeyRow, LateOutcome, Lease, Leases, LoadPage, LoadedRow, LogArchive,
-    LogChunk, LogPiece, Logs, Member, Members, NamespaceChange, NamespaceDeletion, Namespaces, NewArtifact, Notices,
-    OccurrenceFilter, OpenStarts, Order, Owned, Page, Position, QueueChange, QueueRow, Queues, QuotaUse, Requester,
-    RequesterId, Requesters, RerunRecord, ResealedAuthority, Result, Retention, RootKeyId, RuleChange, RuleDeletion,
-    RuleRow, RunChange, RunFilter, RunRow, RunningPlaces, ScheduleFilter, Schedules, SealedKey, SecretChange,
-    SecretRow, Secrets, SeenMember, SeenWorker, SeenWorkers, SessionChange, SessionRow, ShardSchedules, Spent, Stepped,
-    Store, StoreError, Submission, Submit, Submitted, TaskChange, Tasks, Transitions, UserChange, UserRow,
-    UserSessions, Uses, WaitingNotice, WholeLog, WorkflowRow, WorkflowStored, Workflows,
+    BackfillRun, BackfillStep, Backfilled, Backfills, BatchChange, BatchFilter, BatchRow, Batches, CalendarDeletion,
+    CalendarUpdate, ChunkMarks, ClusterSecret, ClusterSecretState, ClusterSecrets, Counted, CreatedArtifact,
+    DeliveryRow, Dispatch, Dispatched, DueBatch, DueRun, DueWindow, DutyLease, Enrolment, EnrolmentChanges, Enrolments,
+    Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey, Identities, IdentityChanges, IdentityId, Interned,
+    JobAction, JobPages, JobReads, JobRecord, JoinRequest, JoinTokenRow, Joined, KeptLog, KeyChange, KeyRow,
+    LateOutcome, Lease, Leases, LoadPage, LoadedRow, LogArchive, LogChunk, LogPiece, Logs, Member, Members,
+    NamespaceChange, NamespaceDeletion, Namespaces, NewArtifact, Notices, OccurrenceFilter, OpenStarts, Order, Owned,
+    Page, Position, QueueChange, QueueRow, Queues, QuotaUse, Requester, RequesterId, Requesters, RerunRecord,
+    ResealedAuthority, Result, Retention, RootKeyId, RuleChange, RuleDeletion, RuleRow, RunChange, RunFilter, RunRow,
+    RunningPlaces, ScheduleFilter, Schedules, SealedKey, SecretChange, SecretRow, Secrets, SeenMember, SeenWorker,
+    SeenWorkers, SessionChange, SessionRow, ShardSchedules, Spent, Stepped, Store, StoreError, Submission, Submit,
+    Submitted, TaskChange, Tasks, Transitions, UserChange, UserRow, UserSessions, Uses, WaitingNotice, WholeLog,
+    WorkflowRow, WorkflowStored, Workflows,
 };
 use punctual_store_tests::model::ModelStore;
 use tokio::sync::watch;
@@ -180,6 +182,14 @@ under_weather! {
         list_runs(filter: RunFilter) -> Vec<RunRow>;
         due_runs(now: Timestamp, after: Option<DueRun>, limit: usize) -> Vec<DueRun>;
         node_of_job(job: JobId) -> Option<NodeRef>;
+    }
+    Batches {
+        change_batch(id: BatchId, event: BatchEvent, now: Timestamp) -> Option<BatchChange>;
+        batch(id: BatchId) -> Option<BatchRow>;
+        batch_in(namespace: NamespaceId, id: BatchId) -> Option<BatchRow>;
+        list_batches(filter: BatchFilter) -> Vec<BatchRow>;
+        due_batches(now: Timestamp, after: Option<DueBatch>, limit: usize) -> Vec<DueBatch>;
+        member_of_job(job: JobId) -> Option<MemberRef>;
     }
     Notices {
         put_rule(row: RuleRow, expected: Option<u32>) -> RuleChange;

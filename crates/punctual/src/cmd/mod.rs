@@ -5,6 +5,7 @@ pub(crate) mod artifact;
 pub(crate) mod audit;
 pub(crate) mod authority;
 pub(crate) mod backfill;
+pub(crate) mod batch;
 pub(crate) mod bench;
 pub(crate) mod calendar;
 pub(crate) mod cluster_secret;
@@ -62,6 +63,7 @@ pub(crate) async fn dispatch(command: Command, context: &Context) -> anyhow::Res
         Command::ClusterSecret(verb) => cluster_secret::run(verb, context).await,
         Command::Schedule(verb) => schedule::run(verb, context).await,
         Command::Backfill(verb) => backfill::run(verb, context).await,
+        Command::Batch(verb) => batch::run(verb, context).await,
         Command::Workflow(verb) => workflow::run(verb, context).await,
         Command::Calendar(verb) => calendar::run(verb, context).await,
         Command::Queue(verb) => queue::run(verb, context).await,

@@ -152,7 +152,12 @@ fn job_text(out: &Output, job: &Job) -> String {
         related(&mut text, "after", &place.before, out);
         related(&mut text, "before", &place.after, out);
     }
-    if let Some(tracing_id) = job.tracing_id.as_ref().filter(|_| job.workflow.is_none()) {
+    if let Some(place) = &job.batch {
+        let what = if place.is_compensation { "undoes member" } else { "member" };
+        text.line("batch", format!("{what} {} of {}", place.place, place.batch));
+    }
+    let is_told = job.workflow.is_some() || job.batch.is_some();
+    if let Some(tracing_id) = job.tracing_id.as_ref().filter(|_| !is_told) {
         text.line("tracing id", tracing_id);
     }
     for late in job.late_outcomes.iter().filter(|late| job.attempts.iter().all(|known| known.attempt != late.attempt)) {

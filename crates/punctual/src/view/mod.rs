@@ -3,6 +3,7 @@
 mod artifact;
 mod audit;
 pub(crate) mod backfill;
+pub(crate) mod batch;
 mod calendar;
 mod enrolment;
 mod identity;

@@ -7,6 +7,7 @@ mod artifacts;
 mod audit;
 mod backfills;
 mod bad_input;
+mod batches;
 mod binaries;
 mod checked;
 mod cluster;

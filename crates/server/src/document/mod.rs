@@ -10,9 +10,10 @@ mod tests;
 use serde_json::{Value, json};
 
 /// Each with what it is about, in the order of a reader's interest.
-const TAGS: [(&str, &str); 17] = [
+const TAGS: [(&str, &str); 18] = [
     ("tasks", "Definitions of what to run, by which rules. A job is one run of a task."),
     ("jobs", "Submit work, follow it, and change its course."),
+    ("batches", "Jobs that are stored, started and ended together."),
     ("schedules", "When a task runs again and again, and what became of each planned time."),
     ("backfills", "Run a schedule for a range of past times."),
     ("workflows", "Graphs of tasks, and their runs."),
@@ -127,9 +128,10 @@ fn secure(operation: &mut Value) {
 
 /// What is done in one namespace can name it.
 fn choose_namespace(operation: &mut Value) {
-    const CHOOSING: [&str; 11] = [
+    const CHOOSING: [&str; 12] = [
         "tasks",
         "jobs",
+        "batches",
         "schedules",
         "backfills",
         "workflows",

@@ -105,6 +105,7 @@ fn known(name: &str, place: &str, tag: &str, reads: bool) -> Option<Known> {
         ("query", "error" | "error_description") => Known::new(text(), "access_denied", "Why the provider refused."),
         ("query", "gone") => Known::new(words(&["none", "lost", "all"]), "lost", "Also workers that are gone."),
         ("query", "order") => Known::new(words(&["desc", "asc"]), "desc", "The latest first, or the earliest."),
+        ("query", "state") if tag == "batches" => Known::new(text(), "failed", "Only those in this state."),
         ("query", "state") => {
             let states = JobState::ALL.iter().map(|state| state.as_str()).collect();
             Known::list(states, "failed", "One state, or several with commas.")
@@ -167,6 +168,7 @@ fn an_id(tag: &str) -> String {
         "jobs" => punctual_core::JobId::PREFIX,
         "artifacts" => punctual_core::ArtifactId::PREFIX,
         "backfills" => punctual_core::BackfillId::PREFIX,
+        "batches" => punctual_core::BatchId::PREFIX,
         "workflows" => punctual_core::RunId::PREFIX,
         _ => TaskId::PREFIX,
     };

@@ -10,6 +10,7 @@ struct Tenancy {
     artifact: String,
     run: String,
     backfill: String,
+    batch: String,
 }
 
 const NAME: &str = "the-same-name";
@@ -45,7 +46,9 @@ async fn fill(router: &Router, admin: &Sender, mark: &str) -> Tenancy {
     let backfill = json!({ "from": "2026-11-17", "to": "2026-11-19", "include": "all" });
     let backfill = answer("POST", &format!("/v1/schedules/{NAME}/backfills"), backfill).await;
     let id = |body: &Value| body["id"].as_str().expect("an id").to_owned();
-    Tenancy { job: id(&job), artifact: id(&artifact), run: id(&run), backfill: id(&backfill) }
+    let members = json!([{ "task": NAME, "input": mark }]);
+    let batch = answer("POST", "/v1/batches", json!({ "name": mark, "members": members })).await;
+    Tenancy { job: id(&job), artifact: id(&artifact), run: id(&run), backfill: id(&backfill), batch: id(&batch) }
 }
 
 /// What is asked for, such that nothing but the namespace is in its way.
@@ -62,7 +65,18 @@ fn body(operation: &str) -> Value {
 /// What somebody sees.
 async fn shown(router: &Router, sender: &Sender) -> Vec<String> {
     let mut bodies = Vec::new();
-    let lists = ["tasks", "jobs", "queues", "calendars", "artifacts", "notifications", "secrets", "workflows", "runs"];
+    let lists = [
+        "tasks",
+        "jobs",
+        "queues",
+        "calendars",
+        "artifacts",
+        "notifications",
+        "secrets",
+        "workflows",
+        "runs",
+        "batches",
+    ];
     let of_schedules = ["schedules", "backfills", &format!("schedules/{NAME}/occurrences")];
     for path in lists.into_iter().chain(of_schedules).map(|list| format!("/v1/{list}")) {
         let response = send(router, request(sender, "GET", &path, None)).await;
@@ -101,6 +115,7 @@ async fn nobody_finds_or_changes_anything_of_another_namespace() {
         let path = path.replace("/v1/artifacts/{id}", &format!("/v1/artifacts/{}", theirs.artifact));
         let path = path.replace("/v1/runs/{id}", &format!("/v1/runs/{}", theirs.run));
         let path = path.replace("/v1/backfills/{id}", &format!("/v1/backfills/{}", theirs.backfill));
+        let path = path.replace("/v1/batches/{id}", &format!("/v1/batches/{}", theirs.batch));
         let path = path.replace("/v1/namespaces/{name}", "/v1/namespaces/team-b").replace("{name}", NAME);
         let names_something = path != operation.path;
         // Definitions are made with these, in the namespace of whoever asks.
@@ -114,7 +129,8 @@ async fn nobody_finds_or_changes_anything_of_another_namespace() {
             assert!(!status.is_success(), "{id} {path}: {status}");
         }
         let is_of_schedule = path.contains(&format!("/v1/schedules/{NAME}")) && !makes;
-        let is_by_id = [&theirs.run, &theirs.job, &theirs.backfill].into_iter().any(|id| path.contains(id.as_str()));
+        let ids = [&theirs.run, &theirs.job, &theirs.backfill, &theirs.batch];
+        let is_by_id = ids.into_iter().any(|id| path.contains(id.as_str()));
         if is_by_id || is_of_schedule || path.ends_with(&format!("/{NAME}/runs")) {
             assert_eq!(status, StatusCode::NOT_FOUND, "{id} {path}: as if it were not there");
         }
@@ -125,7 +141,7 @@ async fn nobody_finds_or_changes_anything_of_another_namespace() {
         let body = String::from_utf8_lossy(&body);
         assert!(!body.contains("mark-of-b"), "{id}: {body}");
         let is_echo = |text: &String| names_something && body.matches(text.as_str()).count() <= 2;
-        for text in [&theirs.job, &theirs.artifact, &theirs.run, &theirs.backfill] {
+        for text in [&theirs.job, &theirs.artifact, &theirs.run, &theirs.backfill, &theirs.batch] {
             assert!(!body.contains(text.as_str()) || is_echo(text) && !status.is_success(), "{id}: {body}");
         }
     }

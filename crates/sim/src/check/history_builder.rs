@@ -118,6 +118,7 @@ impl HistoryBuilder {
             worker: worker(),
             picked_up_at: self.now,
             started_at: self.now,
+            gang: None,
         };
         self.write(Write::Job(JobWrite::Start(start)))
     }
@@ -195,6 +196,7 @@ impl HistoryBuilder {
             notice: self.notice(),
             success_of: None,
             node: None,
+            member: None,
         };
         self.write(Write::Job(JobWrite::Settle(settle)))
     }

@@ -133,6 +133,10 @@ pub(super) fn facts_by_job(history: &History) -> BTreeMap<JobId, JobFacts<'_>> {
             | Fact::RunChanged { .. }
             | Fact::Released { .. }
             | Fact::RunFinal { .. }
+            | Fact::BatchStored { .. }
+            | Fact::BatchCancelled { .. }
+            | Fact::CompensationStored { .. }
+            | Fact::BatchFinal { .. }
             | Fact::Arrived { .. }
             | Fact::Queue { .. } => {}
         }

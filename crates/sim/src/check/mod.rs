@@ -17,11 +17,13 @@ mod schedules;
 #[cfg(test)]
 mod tests;
 mod translate;
+mod translate_batches;
 mod translate_runs;
 mod translate_schedules;
 mod whole;
 
 use punctual_core::JobId;
+use punctual_promises::batches::check_batches;
 use punctual_promises::workflows::check_workflow_runs;
 use punctual_promises::{Violation, check_schedules};
 
@@ -77,6 +79,7 @@ pub fn check(history: &History) -> Vec<Violation> {
         violations.extend(check_schedules(&translate_schedules::schedule_histories(history)));
     }
     violations.extend(check_workflow_runs(&translate_runs::workflow_runs(history)));
+    violations.extend(check_batches(&translate_batches::batch_histories(history)));
     let run = translate::run_history(history);
     violations.extend(punctual_promises::check(&run));
     let facts_by_job = job_facts::facts_by_job(history);

@@ -32,6 +32,7 @@ pub(super) fn run_history(history: &History) -> RunHistory {
     let asked = asked_at(history);
     let scheduled: BTreeSet<JobId> = made_by_schedules(history).collect();
     let cancelled_runs = cancelled_runs(history);
+    let start_timeouts = start_timeouts(history);
     let facts_by_job = facts_by_job(history);
     let jobs = facts_by_job.values().map(|job_facts| {
         let open_at_loss = open.get(&job_facts.id).copied().zip(lost_at);
@@ -56,6 +57,7 @@ pub(super) fn run_history(history: &History) -> RunHistory {
             let orders: Vec<Order> = orders.collect();
             job.orders.extend(orders);
         }
+        job.rules.start_timeout = start_timeouts.get(&job_facts.id).copied();
         job
     });
     let count = history.iter().find_map(|(_, fact)| match fact {
@@ -132,6 +134,19 @@ fn made_by_schedules(history: &History) -> impl Iterator<Item = JobId> {
     })
 }
 
+/// Of jobs that start together with others.
+fn start_timeouts(history: &History) -> BTreeMap<JobId, Span> {
+    let mut timeouts = BTreeMap::new();
+    for (_, fact) in history.iter() {
+        if let Fact::BatchStored { row } = fact
+            && let Some(timeout) = row.state.contract.start_timeout
+        {
+            timeouts.extend((0..).take(row.members.len()).map(|place| (row.member_job(place), timeout)));
+        }
+    }
+    timeouts
+}
+
 fn requests(history: &History) -> Vec<Request> {
     let mut exists = BTreeMap::new();
     for (_, fact) in history.iter() {
@@ -160,6 +175,7 @@ fn rules(spec: &TaskSpec) -> JobRules {
         start_retry: Some(spec.start_retry),
         timeout: Some(spec.timeout),
         queue_timeout: spec.queue_timeout,
+        start_timeout: None,
         quarantine_after: Config::default().quarantine_after,
         failures: Failures::Any,
     }

@@ -78,7 +78,7 @@ impl Simulation {
             Send::Cancel { id, attempt } => ToWorker::Cancel { id, attempt },
             Send::Stop { id, attempt } => ToWorker::Stop { id, attempt },
             Send::Credit(kept) => ToWorker::Credit(kept),
-            Send::Demand { jobs } => ToWorker::Demand { jobs },
+            Send::Demand(demand) => ToWorker::Demand(demand),
         };
         self.send_to_worker(stream, message);
     }

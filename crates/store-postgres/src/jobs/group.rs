@@ -12,10 +12,10 @@ use super::submit::{Call, Submitting};
 use crate::codec::{self, Uuid, namespace_number, shard_number};
 use crate::connection::Conn;
 use crate::pipeline::{Blob, Param, Pipeline, Step, column};
-use crate::requesters;
 use crate::sql;
 use crate::tasks::{self, KnownTask, KnownTasks};
 use crate::trouble::Trouble;
+use crate::{batches, requesters};
 
 type Done<T> = std::result::Result<T, Trouble>;
 
@@ -35,7 +35,12 @@ pub(super) async fn commit(with: &Submitting, calls: Vec<Call>) {
     for call in calls {
         let key = call.submission.idempotency.as_ref().map(|wanted| wanted.key.clone());
         let repeats = key.is_some_and(|key| !keys.insert(key));
-        if repeats || call.submission.jobs.iter().any(is_long_overdue) { alone.push(call) } else { together.push(call) }
+        let is_batch = call.submission.batch.is_some();
+        if repeats || is_batch || call.submission.jobs.iter().any(is_long_overdue) {
+            alone.push(call)
+        } else {
+            together.push(call)
+        }
     }
     let (ready, rest) = match prepare(with, &conn, together).await {
         Ok(sorted) => sorted,
@@ -326,6 +331,9 @@ async fn store_alone(with: &Submitting, conn: &Arc<Conn>, submission: &Submissio
                 Some(before) => return Ok(before),
                 None => continue,
             }
+        }
+        if let Some(batch) = &submission.batch {
+            batches::insert(conn, batch).await?;
         }
         store_within(conn, with.shard_count, &submission.jobs).await?;
         conn.run("COMMIT").await?;

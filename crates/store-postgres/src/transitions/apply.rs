@@ -3,11 +3,11 @@
 //! what is void, and the answer says what; not so if people are to be told of the batch, because its notices are
 //! on their way before anybody knows which of them are void.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use punctual_core::shard::write::{Batch, JobWrite, Start, Void, Write};
-use punctual_core::{AttemptNo, JobId, JobKey, RunId, ShardId};
+use punctual_core::{AttemptNo, BatchId, JobId, JobKey, RunId, ShardId};
 use punctual_store::{Applied, Graphs, RunSteps};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Error, Row};
@@ -15,6 +15,7 @@ use tokio_postgres::{Error, Row};
 use super::columns::{Run, Statement, expectations, runs};
 use super::named::{Missing, Named, Unfit};
 use super::{notices, plain, schedules, starts};
+use crate::batches;
 use crate::codec::{self, Read, Uuid, shard_number};
 use crate::connection::Conn;
 use crate::memory::Memory;
@@ -82,6 +83,10 @@ async fn foresee(conn: &Arc<Conn>, memory: &Memory, batch: &Batch) -> Done<Fores
         return Ok(Foreseen::default());
     }
     let step_by_step = || Trouble::inconsistent("what follows in runs is worked out step by step");
+    let ends_members = |(_, write): (usize, &JobWrite)| matches!(write, JobWrite::Settle(settle) if settle.member.is_some());
+    if batch.job_writes().any(ends_members) {
+        return Err(step_by_step());
+    }
     match workflows::foresee(conn, memory, batch).await {
         Ok(foreseen) => foreseen.ok_or_else(step_by_step),
         Err(trouble) if trouble.may_fit_otherwise() => Err(step_by_step()),
@@ -98,8 +103,13 @@ pub(super) fn runs_of(batch: &Batch) -> Vec<RunId> {
     batch.job_writes().filter_map(of_write).collect()
 }
 
+/// Of runs of workflows, or of batches.
 pub(super) fn ends_jobs_of_runs(batch: &Batch) -> bool {
-    batch.job_writes().any(|(_, write)| matches!(write, JobWrite::Settle(settle) if settle.node.is_some()))
+    let has_more = |write: &JobWrite| match write {
+        JobWrite::Settle(settle) => settle.node.is_some() || settle.member.is_some(),
+        _ => false,
+    };
+    batch.job_writes().any(|(_, write)| has_more(write))
 }
 
 /// All but the fence.
@@ -156,7 +166,8 @@ pub(super) async fn apply_with_steps(
         missing.look_for(named, &answer?)?;
     }
     let void = missing.into_void();
-    let steps = workflows::step_all(conn, graphs, batch, &void, Steps::Trusted).await?;
+    let mut steps = workflows::step_all(conn, graphs, batch, &void, Steps::Trusted).await?;
+    steps.batches = batches::step_all(conn, batch, &void).await?;
     conn.run("COMMIT").await?;
     Ok(Applied::Done { void, steps })
 }
@@ -189,8 +200,9 @@ pub(super) async fn apply_carefully(
     for statement in schedules::statements(batch, Unfit::LeaveOut)? {
         missing.look_for(statement.named, &query(conn, statement.text, statement.params).await?)?;
     }
+    let mut void_gangs = BTreeSet::new();
     for mut run in runs(batch.job_writes()) {
-        missing.add_jobs(take_void(conn, &mut run).await?);
+        missing.add_jobs(take_void(conn, &mut run, &mut void_gangs).await?);
         for statement in run.statements(nodes, Unfit::LeaveOut)? {
             missing.look_for(statement.named, &query(conn, statement.text, statement.params).await?)?;
         }
@@ -200,7 +212,8 @@ pub(super) async fn apply_carefully(
         query(conn, statement.text, statement.params).await?;
     }
     let void = missing.into_void();
-    let steps = workflows::step_all(conn, graphs, batch, &void, steps).await?;
+    let mut steps = workflows::step_all(conn, graphs, batch, &void, steps).await?;
+    steps.batches = batches::step_all(conn, batch, &void).await?;
     if let Some(statement) = notices::statement(batch.notices(&void)) {
         query(conn, statement.text, statement.params).await?;
     }
@@ -225,8 +238,13 @@ async fn fenced_shards(conn: &Conn, batch: &Batch) -> Done<Vec<ShardId>> {
     Ok(lost.map(|(shard, _)| *shard).collect())
 }
 
-/// Takes the writes out of a run whose waiting jobs are not as they expect.
-async fn take_void(conn: &Arc<Conn>, run: &mut Run<'_>) -> Done<Vec<(usize, JobId)>> {
+/// Takes the writes out of a run whose waiting jobs are not as they expect, and the starts of gangs with such a member. The starts
+/// of a gang follow each other, and no write about its members comes before them.
+async fn take_void(
+    conn: &Arc<Conn>,
+    run: &mut Run<'_>,
+    void_gangs: &mut BTreeSet<BatchId>,
+) -> Done<Vec<(usize, JobId)>> {
     let expecting: Vec<(usize, (JobKey, AttemptNo))> =
         run.writes.iter().filter_map(|(place, write)| Some((*place, write.expects_waiting()?))).collect();
     if expecting.is_empty() {
@@ -235,12 +253,22 @@ async fn take_void(conn: &Arc<Conn>, run: &mut Run<'_>) -> Done<Vec<(usize, JobI
     let expected: Vec<_> = expecting.iter().map(|(_, expected)| *expected).collect();
     let rows = query(conn, sql!("waiting"), expectations(&expected)).await?;
     let fitting = rows.iter().map(|row| codec::value::<i64>(row, 0)).collect::<Read<HashSet<_>>>()?;
-    let void: Vec<(usize, JobId)> = expecting
-        .into_iter()
+    let unfit: HashSet<usize> = expecting
+        .iter()
         .zip(1..)
         .filter(|(_, number)| !fitting.contains(number))
-        .map(|((place, (key, _)), _)| (place, key.id))
+        .map(|((place, _), _)| *place)
         .collect();
+    let gang = |(_, write): &&(usize, &JobWrite)| match write {
+        JobWrite::Start(start) => start.gang,
+        _ => None,
+    };
+    void_gangs.extend(run.writes.iter().filter(|(place, _)| unfit.contains(place)).filter_map(|write| gang(&write)));
+    let is_void = |write: &&(usize, &JobWrite)| {
+        unfit.contains(&write.0) || gang(write).is_some_and(|gang| void_gangs.contains(&gang))
+    };
+    let void: Vec<(usize, JobId)> =
+        run.writes.iter().filter(is_void).filter_map(|(place, write)| Some((*place, write.job()?))).collect();
     run.writes.retain(|(place, _)| void.iter().all(|(gone, _)| gone != place));
     Ok(void)
 }

@@ -8,7 +8,7 @@ use punctual_core::shard::event::{Load, Sweep};
 use punctual_core::shard::write::{BatchSeq, CancelMark, OpenStart, Start, StartsId};
 use punctual_core::{JobId, JobKey, JobRow, ServerId, ShardId};
 use punctual_store::columns::job_row;
-use punctual_store::{FoundRow, LoadPage, Maker, OpenStarts};
+use punctual_store::{FoundRow, LoadPage, MakerFields, OpenStarts};
 use tokio_postgres::Row;
 
 use super::starts;
@@ -169,11 +169,7 @@ fn places(keys: &[JobKey]) -> (Vec<i16>, Vec<i64>, Vec<Uuid>) {
 fn read_row(row: &Row) -> Read<JobRow> {
     use job_row as column;
     let id = codec::job_id(row, column::ID)?;
-    let (source, node) = match codec::maker(row, column::SOURCE, id)? {
-        Some(Maker::Schedule(source)) => (Some(Box::new(source)), None),
-        Some(Maker::Run(node)) => (None, Some(Box::new(node))),
-        None => (None, None),
-    };
+    let MakerFields { source, node, member } = codec::maker(row, column::SOURCE, id)?.into();
     Ok(JobRow {
         key: JobKey { id, due_at: codec::time(row, column::DUE_AT)? },
         task: codec::task_id(row, column::TASK)?,
@@ -183,6 +179,7 @@ fn read_row(row: &Row) -> Read<JobRow> {
         tracing_id: codec::value(row, column::TRACING_ID)?,
         source,
         node,
+        member,
         give_backs: codec::give_backs(row, column::GIVE_BACKS, id)?,
         input: codec::input(row, column::INPUT, column::INPUT_LEN)?,
     })

@@ -59,7 +59,7 @@ fn decode_one(rest: &mut &[u8], base: i64, workers: &[WorkerId]) -> Option<Start
     let worker = *workers.get(usize::try_from(take_unsigned(rest)?).ok()?)?;
     let picked_up_at = Timestamp::from_micros(base.checked_add(take_signed(rest)?)?)?;
     let started_at = Timestamp::from_micros(base.checked_add(take_signed(rest)?)?)?;
-    Some(Start { key: JobKey { due_at, id }, attempt, worker, picked_up_at, started_at })
+    Some(Start { key: JobKey { due_at, id }, attempt, worker, picked_up_at, started_at, gang: None })
 }
 
 fn take<'a, const N: usize>(rest: &mut &'a [u8]) -> Option<&'a [u8; N]> {
@@ -117,6 +117,7 @@ mod tests {
                 worker: WorkerId::new(at(2), n as u64 % 2),
                 picked_up_at: if n == 3 { Timestamp::EPOCH } else { at(n + 10) },
                 started_at: if n == 4 { Timestamp::MAX } else { at(n) },
+                gang: None,
             })
             .collect();
         let record = encode(starts.iter());
@@ -137,6 +138,7 @@ mod tests {
                 worker: WorkerId::new(at(2), n as u64 % 4),
                 picked_up_at: at(now - 20_000_000 + n),
                 started_at: at(now + 500),
+                gang: None,
             })
             .collect();
         let bytes = encode(starts.iter()).len() / starts.len();

@@ -173,7 +173,7 @@ impl Workflows for PostgresStore {
         conn.done();
         Ok(match row.map(|row| codec::maker(&row, 0, job)).transpose()?.flatten() {
             Some(Maker::Run(node)) => Some(node),
-            Some(Maker::Schedule(_)) | None => None,
+            Some(Maker::Schedule(_) | Maker::Batch(_)) | None => None,
         })
     }
 }

@@ -4,11 +4,11 @@ use punctual_core::{JobKey, Timestamp};
 use punctual_store::{IdempotencyKey, NewJob, SUBMIT_MAX, Submission, Submitted};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::sql;
 use crate::writer::{Db, Failure};
+use crate::{batches, sql};
 
 pub(super) fn run(db: &mut Db, submission: &Submission, shard_count: u16) -> Result<Submitted, Failure> {
-    let Submission { jobs, idempotency } = submission;
+    let Submission { jobs, idempotency, batch } = submission;
     expect_few(jobs)?;
     if let Some(wanted) = idempotency
         && let Some(before) = answered_before(&db.conn, &wanted.key, &wanted.fingerprint, wanted.now)?
@@ -17,7 +17,12 @@ pub(super) fn run(db: &mut Db, submission: &Submission, shard_count: u16) -> Res
     }
     let tasks = numbers(db, jobs, shard_count)?;
     // One job needs no savepoint: its insert comes first, and a statement that fails leaves nothing.
-    if jobs.len() > 1 {
+    if let Some(batch) = batch {
+        db.all_or_nothing(|db| {
+            batches::insert(db, batch)?;
+            insert(db, jobs, &tasks)
+        })?;
+    } else if jobs.len() > 1 {
         db.all_or_nothing(|db| insert(db, jobs, &tasks))?;
     } else {
         insert(db, jobs, &tasks)?;

@@ -1,10 +1,10 @@
 //! Applies one batch: the fence first, then what concerns schedules, then the writes about jobs in their order,
 //! then what people may want to be told of all that; all or none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use punctual_core::shard::write::{Batch, JobWrite, Void};
-use punctual_core::{JobKey, ShardId};
+use punctual_core::shard::write::{Batch, JobWrite, Start, Void};
+use punctual_core::{BatchId, JobKey, ShardId};
 use punctual_store::Applied;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
@@ -12,7 +12,7 @@ use super::settle::Settling;
 use super::{late, notices, requeue, schedules, starts};
 use crate::workflows::{self, Steps};
 use crate::writer::{Db, Failure};
-use crate::{codec, sql};
+use crate::{batches, codec, sql};
 
 pub(super) fn run(db: &mut Db, batch: &Batch) -> Result<Applied, Failure> {
     let fenced = fenced_shards(&db.conn, batch)?;
@@ -36,7 +36,8 @@ fn apply(db: &mut Db, batch: &Batch, guard: Steps) -> Result<Applied, Failure> {
         let mut void = Void::default();
         schedules::write_all(db, batch, &mut void)?;
         write_all(&db.conn, batch, &mut void)?;
-        let steps = workflows::step_all(db, batch, &void, guard)?;
+        let mut steps = workflows::step_all(db, batch, &void, guard)?;
+        steps.batches = batches::step_all(db, batch, &void)?;
         notices::keep(&db.conn, batch, &void)?;
         Ok(Applied::Done { void, steps })
     })
@@ -58,7 +59,14 @@ fn write_all(conn: &Connection, batch: &Batch, void: &mut Void) -> Result<(), Fa
     let mut number = conn.prepare_cached(sql!("job_attempt"))?;
     let mut settling = Settling::new(conn)?;
     let mut records: BTreeMap<ShardId, Vec<u8>> = BTreeMap::new();
+    let void_gangs = void_gangs(conn, batch)?;
     for (_, write) in batch.job_writes() {
+        if let JobWrite::Start(Start { key, gang: Some(gang), .. }) = write
+            && void_gangs.contains(gang)
+        {
+            void.jobs.push(key.id);
+            continue;
+        }
         if let Some((key, attempt)) = write.expects_waiting()
             && next_attempt(&mut number, key)? != Some(attempt.0)
         {
@@ -84,6 +92,20 @@ fn write_all(conn: &Connection, batch: &Batch, void: &mut Void) -> Result<(), Fa
         }
     }
     record_starts(conn, batch, records)
+}
+
+/// Gangs of which a member is not as its start expects.
+fn void_gangs(conn: &Connection, batch: &Batch) -> Result<BTreeSet<BatchId>, Failure> {
+    let mut gangs = BTreeSet::new();
+    let mut number = conn.prepare_cached(sql!("job_attempt"))?;
+    for (_, write) in batch.job_writes() {
+        if let JobWrite::Start(Start { key, attempt, gang: Some(gang), .. }) = write
+            && next_attempt(&mut number, *key)? != Some(attempt.0)
+        {
+            gangs.insert(*gang);
+        }
+    }
+    Ok(gangs)
 }
 
 /// What each shard started, in one row.

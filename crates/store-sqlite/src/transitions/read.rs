@@ -6,7 +6,7 @@ use punctual_core::shard::event::{Load, Sweep};
 use punctual_core::shard::write::{BatchSeq, CancelMark, OpenStart, StartsId};
 use punctual_core::{AttemptNo, JobId, JobKey, JobRow, ShardId};
 use punctual_store::columns::job_row;
-use punctual_store::{FoundRow, LoadPage, Maker, OpenStarts};
+use punctual_store::{FoundRow, LoadPage, MakerFields, OpenStarts};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
 use super::starts;
@@ -138,11 +138,7 @@ fn job_row(statement: &mut CachedStatement<'_>, key: JobKey) -> rusqlite::Result
 fn read_row(row: &Row<'_>) -> rusqlite::Result<JobRow> {
     use job_row as column;
     let id = codec::job_id(row, column::ID)?;
-    let (source, node) = match codec::maker(row, column::SOURCE, id)? {
-        Some(Maker::Schedule(source)) => (Some(Box::new(source)), None),
-        Some(Maker::Run(node)) => (None, Some(Box::new(node))),
-        None => (None, None),
-    };
+    let MakerFields { source, node, member } = codec::maker(row, column::SOURCE, id)?.into();
     Ok(JobRow {
         key: JobKey { id, due_at: codec::time(row, column::DUE_AT)? },
         task: codec::task_id(row, column::TASK)?,
@@ -152,6 +148,7 @@ fn read_row(row: &Row<'_>) -> rusqlite::Result<JobRow> {
         tracing_id: row.get(column::TRACING_ID)?,
         source,
         node,
+        member,
         give_backs: codec::give_backs(row, column::GIVE_BACKS, id)?,
         input: codec::input(row, column::INPUT, column::INPUT_LEN)?,
     })

@@ -32,6 +32,7 @@ fn decode_one(bytes: &[u8; START_BYTES]) -> Option<Start> {
         worker: WorkerId::from_bytes(take::<16>(&mut rest)?)?,
         picked_up_at: time(&mut rest)?,
         started_at: time(&mut rest)?,
+        gang: None,
     })
 }
 
@@ -60,6 +61,7 @@ mod tests {
                 worker: WorkerId::new(at(2), n as u64),
                 picked_up_at: at(n + 10),
                 started_at: Timestamp::MAX,
+                gang: None,
             })
             .collect();
         let mut record = Vec::new();

@@ -39,6 +39,7 @@ pub(super) async fn a_planned_time_that_fires_makes_its_job(store: &dyn Store) {
         tracing_id: None,
         source: Some(Box::new(source)),
         node: None,
+        member: None,
         give_backs: None,
         input: Input::None,
     };

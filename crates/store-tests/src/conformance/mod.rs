@@ -8,6 +8,7 @@ mod artifacts;
 mod audit;
 mod authorities;
 mod backfills;
+mod batches;
 mod calendars;
 mod cancels;
 mod cluster_secret;
@@ -401,6 +402,20 @@ cases! { ($)
         backfilled_times_of_a_schedule_are_found,
         old_backfills_go_with_their_runs,
         the_task_of_a_backfill_is_in_use,
+    }
+    batches {
+        a_batch_is_stored_with_its_jobs,
+        a_batch_with_a_bad_member_stores_nothing,
+        a_repeated_batch_gets_its_first_answer,
+        the_end_of_a_member_reaches_its_batch,
+        a_fenced_owner_changes_no_batch,
+        the_first_failure_stops_a_batch_and_what_succeeded_is_undone,
+        a_member_that_is_gone_cannot_be_undone,
+        a_cancel_is_refused_once_the_batch_has_ended,
+        the_starts_of_a_gang_are_void_together,
+        batches_are_listed_the_latest_first,
+        batches_are_due_when_their_time_has_come,
+        batches_that_ended_go_with_retention,
     }
     workflows {
         a_new_version_differs_from_the_newest,

@@ -309,7 +309,7 @@ pub(super) async fn an_idempotency_key_is_one_in_each_namespace(store: &dyn Stor
             now: at(0),
             expires_at: at(100),
         };
-        Submission { jobs: vec![job_in(namespace, n, 10)], idempotency: Some(answer) }
+        Submission { jobs: vec![job_in(namespace, n, 10)], idempotency: Some(answer), batch: None }
     };
     for (namespace, n) in BOTH.into_iter().zip(1..) {
         assert_eq!(store.submit(submission(namespace, n)).await.unwrap(), Submitted::Done);

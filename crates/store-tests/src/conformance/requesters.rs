@@ -53,6 +53,7 @@ pub(super) async fn a_job_keeps_its_requester_whatever_becomes_of_it(store: &dyn
             notice: None,
             success_of: None,
             node: None,
+            member: None,
         };
         owner.done(vec![JobWrite::Settle(settle).into()]).await;
         assert_eq!(submitted_by(store, job.id).await, job.requester, "in history");

@@ -151,6 +151,7 @@ fn unstarted(key: JobKey, state: JobState) -> Write {
         notice: None,
         success_of: None,
         node: None,
+        member: None,
     }))
 }
 

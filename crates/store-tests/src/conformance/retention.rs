@@ -81,6 +81,7 @@ pub(super) async fn expired_keys_go(store: &dyn Store) {
             now: at(now_secs),
             expires_at: at(100),
         }),
+        batch: None,
     };
     store.submit(keyed(0, 1)).await.unwrap();
     store.prune(at(0), at(99), 10).await.unwrap();

@@ -25,6 +25,7 @@ pub(super) async fn a_submitted_job_can_be_found_loaded_and_shown(store: &dyn St
         tracing_id: job.tracing_id.clone(),
         source: None,
         node: None,
+        member: None,
         give_backs: None,
         input: Input::Inline(text("{}")),
     };
@@ -97,7 +98,7 @@ fn keyed(key: &str, fingerprint: u8, answer: &str, now_secs: i64, job: NewJob) -
         now: at(now_secs),
         expires_at: at(now_secs + 100),
     };
-    Submission { jobs: vec![job], idempotency: Some(idempotency) }
+    Submission { jobs: vec![job], idempotency: Some(idempotency), batch: None }
 }
 
 pub(super) async fn a_repeated_request_gets_the_first_answer(store: &dyn Store) {

@@ -177,7 +177,7 @@ pub(super) async fn the_answer_to_a_batch_names_what_followed_in_runs(store: &dy
         succeed(plain, 1),
         end(store, firsts[2], JobState::Succeeded, rows).await,
     ];
-    let RunSteps { mut released, ended } = owner.stepped(ends).await;
+    let RunSteps { mut released, ended, batches: _ } = owner.stepped(ends).await;
     assert_eq!(ended, [run_id(2, 2)], "of those, only this one has a job that waits for its end");
     let mut stored = Vec::new();
     for n in [1, 3] {

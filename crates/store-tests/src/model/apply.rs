@@ -1,8 +1,8 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_core::attempt::{AttemptRecord, Ending};
 use punctual_core::shard::write::{Batch, CancelMark, JobWrite, Requeue, Rerun, ResolveLost, Settle, Start, Void};
-use punctual_core::{AttemptNo, JobId, JobKey, JobState, ShardId, WorkerId};
+use punctual_core::{AttemptNo, BatchId, JobId, JobKey, JobState, ShardId, WorkerId};
 use punctual_store::{Applied, RerunRecord, Result, RunSteps};
 
 use super::{Finished, Hot, ModelStore, State, inconsistent};
@@ -35,7 +35,14 @@ impl State {
         let mut started: BTreeMap<ShardId, Vec<Start>> = BTreeMap::new();
         let mut void = Void::default();
         self.apply_to_schedules(batch, &mut void)?;
+        let void_gangs = self.void_gangs(batch);
         for (_, write) in batch.job_writes() {
+            if let JobWrite::Start(Start { key, gang: Some(gang), .. }) = write
+                && void_gangs.contains(gang)
+            {
+                void.jobs.push(key.id);
+                continue;
+            }
             if let Some((key, attempt)) = write.expects_waiting()
                 && self.expect(key, Some(attempt)).is_err()
             {
@@ -67,7 +74,8 @@ impl State {
                 JobWrite::CloseStarts(starts) => drop(self.starts.take(starts)),
             }
         }
-        let steps = self.step_runs(batch, &void)?;
+        let mut steps = self.step_runs(batch, &void)?;
+        steps.batches = self.step_batches(batch, &void);
         self.keep_notices(batch.notices(&void));
         for (shard, starts) in started {
             let name = batch.starts_id(shard);
@@ -77,6 +85,17 @@ impl State {
             self.starts.put(name, (batch.server, starts));
         }
         Ok((void, steps))
+    }
+
+    /// Gangs of which a member is not as its start expects.
+    fn void_gangs(&self, batch: &Batch) -> BTreeSet<BatchId> {
+        let void = |write: &JobWrite| match write {
+            JobWrite::Start(Start { key, attempt, gang, .. }) => {
+                gang.filter(|_| self.expect(*key, Some(*attempt)).is_err())
+            }
+            _ => None,
+        };
+        batch.job_writes().filter_map(|(_, write)| void(write)).collect()
     }
 
     /// The job is there, and waits for or runs this attempt.

@@ -175,6 +175,7 @@ impl State {
             source: Some(job.source),
             requester: None,
             node: None,
+            member: None,
             give_backs: None,
             input,
         };

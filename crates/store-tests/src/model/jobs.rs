@@ -15,6 +15,9 @@ impl ModelStore {
             {
                 return Ok(before);
             }
+            if let Some(batch) = submission.batch {
+                state.store_batch(*batch)?;
+            }
             state.store_jobs(submission.jobs)?;
             if let Some(kept) = submission.idempotency {
                 state.answers.put(kept.key.clone(), kept);
@@ -154,15 +157,37 @@ impl State {
     pub(super) fn store_jobs(&mut self, jobs: Vec<NewJob>) -> Result<()> {
         expect_few(&jobs)?;
         for job in jobs {
-            let NewJob { id, namespace, task, priority, submitted_at, tracing_id, source, requester, node, input } =
-                job;
+            let NewJob {
+                id,
+                namespace,
+                task,
+                priority,
+                submitted_at,
+                tracing_id,
+                source,
+                requester,
+                node,
+                member,
+                input,
+            } = job;
             if self.tasks.has(&task) && self.namespace_of(task) != namespace {
                 return Err(inconsistent(format!("{id} is not in the namespace of {task}")));
             }
             let counters = Counters::NEW;
             let give_backs = None;
-            let hot =
-                Hot { task, priority, counters, submitted_at, tracing_id, source, requester, node, give_backs, input };
+            let hot = Hot {
+                task,
+                priority,
+                counters,
+                submitted_at,
+                tracing_id,
+                source,
+                requester,
+                node,
+                member,
+                give_backs,
+                input,
+            };
             self.store_job(JobKey::original(id), hot)?;
         }
         Ok(())

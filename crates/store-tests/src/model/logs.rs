@@ -88,6 +88,7 @@ impl ModelStore {
             state.forget_reports(before);
             state.forget_namespaces(before);
             state.forget_backfills(before);
+            state.batches.take_all(|_, (row, _)| row.state.ended_at.is_some_and(|at| at < before));
             state.workers.take_all(|_, worker| worker.last_seen_at < tasks_used_since(before));
             state.stale.take_all(|_, (at, _)| *at < before);
             state.answers.take_all(|_, kept| kept.expires_at <= now);

@@ -11,6 +11,7 @@ mod artifacts;
 mod audit;
 mod authorities;
 mod backfills;
+mod batches;
 mod cluster_secret;
 mod decide;
 mod enrolments;
@@ -40,6 +41,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use punctual_core::attempt::AttemptRecord;
+use punctual_core::batch::MemberRef;
 use punctual_core::give_backs::GiveBacks;
 use punctual_core::notice::Notice;
 use punctual_core::running_places::Account;
@@ -48,11 +50,11 @@ use punctual_core::shard::write::{Epoch, Start, StartsId};
 use punctual_core::task::{Priority, Task};
 use punctual_core::workflow::NodeRef;
 use punctual_core::{
-    ArtifactId, AttemptNo, BackfillId, Counters, EnrolmentId, JobId, JobKey, JobState, JoinTokenId, NamespaceId, RunId,
-    ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
+    ArtifactId, AttemptNo, BackfillId, BatchId, Counters, EnrolmentId, JobId, JobKey, JobState, JoinTokenId,
+    NamespaceId, RunId, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
 };
 use punctual_store::{
-    Ailing, AuditEnds, AuditRow, AuthorityRow, BackfillRow, BackfillRun, ClusterSecret, ClusterSecretState,
+    Ailing, AuditEnds, AuditRow, AuthorityRow, BackfillRow, BackfillRun, BatchRow, ClusterSecret, ClusterSecretState,
     DeliveryRow, DutyLease, Enrolment, IdempotencyKey, IdempotentAnswer, IdentityId, JobAction, JoinTokenRow, KeyRow,
     NamespaceRow, QueueRow, Requester, RequesterId, RerunRecord, Result, RuleRow, RunRow, SealedKey, SecretRow,
     SeenMember, SeenWorker, SessionRow, StoreError, UserRow, WorkflowRow,
@@ -122,6 +124,7 @@ pub struct State {
     backfills: Table<BackfillId, BackfillRow>,
     backfill_runs: Table<(BackfillId, Timestamp), BackfillRun>,
     workflows: Table<(NamespaceId, String, u32), WorkflowRow>,
+    batches: Table<BatchId, (BatchRow, Option<Timestamp>)>,
     /// Each with when it is to be looked at.
     runs: Table<RunId, (RunRow, Option<Timestamp>)>,
     run_outputs: Table<(RunId, u16, u32), Bytes>,
@@ -183,6 +186,7 @@ struct Hot {
     source: Option<Source>,
     requester: Option<RequesterId>,
     node: Option<NodeRef>,
+    member: Option<MemberRef>,
     give_backs: Option<Box<GiveBacks>>,
     input: Option<Bytes>,
 }
@@ -240,6 +244,7 @@ impl ModelStore {
             backfills: Table::default(),
             backfill_runs: Table::default(),
             workflows: Table::default(),
+            batches: Table::default(),
             runs: Table::default(),
             run_outputs: Table::default(),
             members: Table::default(),
@@ -379,6 +384,7 @@ impl State {
             backfills,
             backfill_runs,
             workflows,
+            batches,
             runs,
             run_outputs,
             members,

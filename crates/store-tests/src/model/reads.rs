@@ -91,6 +91,7 @@ fn row(key: JobKey, hot: &Hot) -> JobRow {
         tracing_id: hot.tracing_id.clone(),
         source: hot.source.map(Box::new),
         node: hot.node.map(Box::new),
+        member: hot.member.map(Box::new),
         give_backs: hot.give_backs.clone(),
         input,
     }

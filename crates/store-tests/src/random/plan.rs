@@ -138,7 +138,7 @@ impl Plan {
             now,
             expires_at: now + Span::from_secs(self.random.below(20) as i64),
         });
-        Operation::Submit(Submission { jobs, idempotency })
+        Operation::Submit(Submission { jobs, idempotency, batch: None })
     }
 
     pub(super) fn new_job(&mut self) -> NewJob {
@@ -157,6 +157,7 @@ impl Plan {
             source: self.random.one_in(3).then(|| self.source()),
             requester: None,
             node: None,
+            member: None,
             input: self.random.one_in(2).then(|| vec![self.now as u8; input_len].into()),
         }
     }
@@ -293,6 +294,7 @@ impl Plan {
             notice: self.notice(key.shard()),
             success_of: None,
             node: None,
+            member: None,
         }
     }
 

@@ -216,6 +216,7 @@ fn rules(rules: &Rules, fail_first: u32) -> JobRules {
         start_retry: None,
         timeout: None,
         queue_timeout: None,
+        start_timeout: None,
         quarantine_after: QUARANTINE_AFTER,
         failures: Failures::FirstAttempts(fail_first),
     }

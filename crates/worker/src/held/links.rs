@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use punctual_core::ServerId;
 use punctual_core::credits::Expected;
-use punctual_core::shard::event::CreditKept;
+use punctual_core::shard::event::{CreditKept, Demand};
 use punctual_core::shard::write::Epoch;
 use punctual_core::{ShardId, Timestamp};
 use punctual_exec::LogSink;
@@ -232,9 +232,10 @@ impl HeldAttempts {
         }
     }
 
-    pub(crate) fn demanded(&self, link: LinkNo, jobs: u32) {
+    pub(crate) fn demanded(&self, link: LinkNo, Demand { jobs, gang }: Demand) {
         let mut state = self.state();
         state.credits.demand(link, jobs);
+        state.credits.demand_of_gang(link, gang);
         self.replan(&mut state);
         if jobs > 0 && state.credits.is_being_released(link) {
             // It is needed after all.

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use crate::id::WorkerId;
-use crate::shard::event::StreamId;
+use crate::shard::event::{Demand, StreamId};
 use crate::shard::fleet::{Fleet, PoolId};
 use crate::shard::window::Window;
 use crate::time::{Span, Timestamp};
@@ -48,7 +48,7 @@ impl Fleet {
         window: &Window,
         paused: &BTreeSet<PoolId>,
         now: Timestamp,
-    ) -> Vec<(WorkerId, StreamId, u32)> {
+    ) -> Vec<(WorkerId, StreamId, Demand)> {
         // A clock that went back must not silence it.
         let is_due = |at: Timestamp| now >= at || at > now + ROUND_EVERY_IN_VAIN;
         if !self.next_demands(window).is_some_and(is_due) {
@@ -59,6 +59,7 @@ impl Fleet {
             round.began = now;
             (round.told, round.found) = (0, 0);
         }
+        let holding = window.gangs.holding();
         let mut news = Vec::new();
         let mut last = None;
         let mut looked_at = 0;
@@ -72,13 +73,18 @@ impl Fleet {
                 0 => window.ready_in(&without(&worker.pools, paused)),
                 _ => 0,
             };
-            let demand = u32::try_from(demand).unwrap_or(u32::MAX);
-            round.found += usize::from(demand > 0);
-            if is_news(worker.demand_told, demand) {
-                worker.demand_told = demand;
-                news.push((id, stream, demand));
+            // A gang needs more slots although it has some, and takes none before it has all.
+            let of_gang = holding.as_ref().map_or(0, |(_, needs)| {
+                needs.iter().filter(|(pool, _)| worker.pools.contains(pool)).map(|(_, count)| count).sum()
+            });
+            let gang = holding.as_ref().filter(|_| of_gang > 0).map(|(key, _)| *key);
+            let jobs = u32::try_from(demand.max(of_gang)).unwrap_or(u32::MAX);
+            round.found += usize::from(jobs > 0);
+            if is_news(worker.demand_told.jobs, jobs) || worker.demand_told.gang != gang {
+                worker.demand_told = Demand { jobs, gang };
+                news.push((id, stream, worker.demand_told));
             }
-            round.told += usize::from(worker.demand_told > 0);
+            round.told += usize::from(worker.demand_told.jobs > 0);
         }
         if looked_at == STEP_LEN {
             round.place = last;

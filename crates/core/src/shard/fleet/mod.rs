@@ -5,18 +5,20 @@
 
 mod credit_demand;
 mod fitting;
+mod placing;
 mod pools;
 mod worker;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use fitting::Who;
+pub(super) use placing::{FreeSlots, Placing, SlotNeeds};
 pub(super) use pools::PoolId;
 pub use pools::WorkerNeeds;
 
 use crate::attempt::AttemptNo;
 use crate::id::{JobId, WorkerId};
-use crate::shard::event::{CreditKept, StreamId, WorkerSpec};
+use crate::shard::event::{CreditKept, Demand, StreamId, WorkerSpec};
 use crate::shard::fleet::credit_demand::DemandRound;
 use crate::shard::fleet::pools::WorkerPools;
 use crate::shard::fleet::worker::Worker;
@@ -30,6 +32,8 @@ pub(super) struct Fleet {
     /// Workers that must be told their credit, because it changed or is honoured at last.
     credit_untold: BTreeSet<WorkerId>,
     demands: DemandRound,
+    /// Pools of a gang that makes others hold back.
+    held: BTreeSet<PoolId>,
 }
 
 /// A worker with free slots, among others that could serve the same pool.
@@ -56,6 +60,7 @@ impl Fleet {
             pools: WorkerPools::new(config),
             credit_untold: BTreeSet::new(),
             demands: DemandRound::default(),
+            held: BTreeSet::new(),
         }
     }
 
@@ -80,12 +85,24 @@ impl Fleet {
     }
 
     pub(super) fn has_idle(&self, pool: PoolId) -> bool {
-        self.pools.idle(pool) > 0
+        if self.held.is_empty() {
+            return self.pools.idle(pool) > 0;
+        }
+        self.pools.idle_in(pool).any(|worker| !self.is_held(*worker))
     }
 
     /// The worker whose turn it is to run jobs of this pool.
     pub(super) fn next_idle(&mut self, pool: PoolId) -> Option<IdleWorker> {
-        let id = self.pools.next_worker(pool)?;
+        let mut id = self.pools.next_worker(pool)?;
+        for _ in 0..self.pools.idle(pool) {
+            if !self.is_held(id) {
+                break;
+            }
+            id = self.pools.next_worker(pool)?;
+        }
+        if self.is_held(id) {
+            return None;
+        }
         let worker = self.workers.get(&id).expect("an idle worker is known");
         Some(IdleWorker { id, free: worker.free(), idle: self.pools.idle(pool) })
     }
@@ -178,7 +195,7 @@ impl Fleet {
         worker.stream = Some(stream);
         worker.newest = Some(stream);
         worker.seen_at = now;
-        worker.demand_told = 0;
+        worker.demand_told = Demand::default();
         worker.pools = self.pools.served_by(&worker.spec);
         if worker.free() > 0 {
             self.pools.set_idle(id, &worker.pools);

@@ -172,6 +172,11 @@ impl WorkerPools {
         self.by_needs.get(needs).map(|pool| &self.all[pool.0].idle)
     }
 
+    /// The workers of the pool that have a free slot.
+    pub(super) fn idle_in(&self, pool: PoolId) -> impl Iterator<Item = &WorkerId> {
+        self.all.get(pool.0).into_iter().flat_map(|pool| &pool.idle)
+    }
+
     /// How many workers of the pool have a free slot.
     pub(super) fn idle(&self, pool: PoolId) -> usize {
         self.all.get(pool.0).map_or(0, |pool| pool.idle.len())

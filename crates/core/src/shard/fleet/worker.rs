@@ -7,7 +7,7 @@ use crate::attempt::AttemptNo;
 use crate::id::JobId;
 use crate::id_map::IdSet;
 use crate::namespace::ServedNamespaces;
-use crate::shard::event::{CreditKept, StreamId, WorkerSpec};
+use crate::shard::event::{CreditKept, Demand, StreamId, WorkerSpec};
 use crate::time::Timestamp;
 
 pub(super) struct Worker {
@@ -27,7 +27,7 @@ pub(super) struct Worker {
     pub(super) left_over_until: Timestamp,
     pub(super) pools: Vec<PoolId>,
     /// The demand that the worker was last sent on this connection.
-    pub(super) demand_told: u32,
+    pub(super) demand_told: Demand,
 }
 
 impl Worker {
@@ -45,7 +45,7 @@ impl Worker {
             left_over: BTreeSet::new(),
             left_over_until: now,
             pools: Vec::new(),
-            demand_told: 0,
+            demand_told: Demand::default(),
         }
     }
 

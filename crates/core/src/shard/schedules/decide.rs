@@ -165,6 +165,7 @@ impl Schedules {
             tracing_id: None,
             source: Some(Box::new(job.source)),
             node: None,
+            member: None,
             give_backs: None,
             // Its length is not known here, and does not matter: it is read when the job starts.
             input: if job.has_input { Input::Stored { len: 0 } } else { Input::None },

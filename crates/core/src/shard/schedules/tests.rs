@@ -156,13 +156,13 @@ impl Bench {
         let effects = self.owner.take_effects();
         self.replies.extend(effects.answers.into_iter().filter_map(|(_, answer)| match answer {
             Answer::Schedule(reply) => Some(reply),
-            Answer::NotOwner | Answer::Job(_) | Answer::Agent(_) => None,
+            Answer::NotOwner | Answer::Job(_) | Answer::Agent(_) | Answer::Gang(_) => None,
         }));
         for (_, _, send) in effects.sends {
             match send {
                 Send::Assign(assignment) => self.running.push((assignment.key.id, assignment.attempt)),
                 Send::Cancel { id, .. } => self.cancels.push(id),
-                Send::Ack { .. } | Send::Stop { .. } | Send::Credit(_) | Send::Demand { .. } => {}
+                Send::Ack { .. } | Send::Stop { .. } | Send::Credit(_) | Send::Demand(_) => {}
             }
         }
     }

@@ -34,7 +34,7 @@ fn heard(effects: &Effects) -> Vec<&'static str> {
         Answer::Agent(AgentAnswer::Alive { cancel_requested: true }) => "cancelled",
         Answer::Agent(AgentAnswer::Alive { cancel_requested: false }) => "alive",
         Answer::Agent(AgentAnswer::Work(_)) => "work",
-        Answer::Job(_) | Answer::Schedule(_) => "no answer to an agent",
+        Answer::Job(_) | Answer::Schedule(_) | Answer::Gang(_) => "no answer to an agent",
     };
     effects.answers.iter().map(word).collect()
 }

@@ -93,6 +93,7 @@ fn an_adopted_attempt_has_time_to_be_reported_however_long_the_server_was_away()
         worker: bench.worker,
         picked_up_at: bench.now,
         started_at: bench.now,
+        gang: None,
     };
     bench.now = bench.now + Span::from_secs(24 * 3600);
     let starts = StartsId { shard: SHARD, epoch: EPOCH, seq: BatchSeq(9) };
@@ -160,7 +161,7 @@ fn denied(delivery: DeliveryMode, started_in: Epoch, whole_since: Epoch) -> Writ
     let mut bench = Bench::with(spec, Config::default());
     let job = bench.job(bench.now, 0);
     let (key, worker, now) = (job.row.key, bench.worker, bench.now);
-    let start = Start { key, attempt: AttemptNo(1), worker, picked_up_at: now, started_at: now };
+    let start = Start { key, attempt: AttemptNo(1), worker, picked_up_at: now, started_at: now, gang: None };
     let starts = StartsId { shard: SHARD, epoch: started_in, seq: BatchSeq(9) };
     let start = OpenStart { starts, start, server: bench.owner.server(), cancel: CancelMark::None };
     bench.handle(Event::Acquired {
@@ -206,7 +207,7 @@ fn an_old_start_that_its_worker_holds_goes_on_although_the_database_has_lost_com
     let mut bench = Bench::with(spec, Config::default());
     let job = bench.job(bench.now, 0);
     let (key, worker, now) = (job.row.key, bench.worker, bench.now);
-    let start = Start { key, attempt: AttemptNo(1), worker, picked_up_at: now, started_at: now };
+    let start = Start { key, attempt: AttemptNo(1), worker, picked_up_at: now, started_at: now, gang: None };
     let starts = StartsId { shard: SHARD, epoch: EPOCH, seq: BatchSeq(9) };
     let start = OpenStart { starts, start, server: bench.owner.server(), cancel: CancelMark::None };
     bench.handle(Event::Acquired {

@@ -77,7 +77,8 @@ fn a_new_owner_goes_on_with_the_runs_of_the_former_one() {
     let job = bench.job(bench.now, 0);
     let (id, key) = (job.row.key.id, job.row.key);
     let worker = WorkerId::WORKFLOWS;
-    let start = Start { key, attempt: AttemptNo(3), worker, picked_up_at: bench.now, started_at: bench.now };
+    let start =
+        Start { key, attempt: AttemptNo(3), worker, picked_up_at: bench.now, started_at: bench.now, gang: None };
     let starts = StartsId { shard: SHARD, epoch: EPOCH, seq: BatchSeq(9) };
     let start = OpenStart { starts, start, server: bench.owner.server(), cancel: CancelMark::None };
     bench.now = bench.now + Span::from_secs(86_400);

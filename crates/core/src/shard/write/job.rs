@@ -4,8 +4,9 @@ use bytes::Bytes;
 
 use super::{StartsId, Void};
 use crate::attempt::{AttemptNo, AttemptRecord, Details};
+use crate::batch::MemberRef;
 use crate::give_backs::GiveBacks;
-use crate::id::{JobId, ScheduleId, ServerId, ShardId, WorkerId};
+use crate::id::{BatchId, JobId, ScheduleId, ServerId, ShardId, WorkerId};
 use crate::job::{Counters, JobKey};
 use crate::lifecycle::JobState;
 use crate::notice::Notice;
@@ -111,6 +112,8 @@ pub struct Start {
     /// When this server took the job into its window.
     pub picked_up_at: Timestamp,
     pub started_at: Timestamp,
+    /// The gang that it starts with. If the start of one of its members is void, so are all others in the batch.
+    pub gang: Option<BatchId>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -134,6 +137,8 @@ pub struct Settle {
     /// The node of a run that ends with the job: what follows from it for the run is applied in the same transaction. Boxed:
     /// most jobs are of no run.
     pub node: Option<Box<NodeRef>>,
+    /// The member of a batch that ends with the job: what follows from it for the batch is applied in the same transaction.
+    pub member: Option<Box<MemberRef>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 mod diff;
 mod graph;
 mod watch;
-mod yaml;
+pub(super) mod yaml;
 
 use clap::{Args, Subcommand, ValueEnum};
 use punctual_api::{

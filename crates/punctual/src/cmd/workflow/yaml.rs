@@ -11,7 +11,7 @@ const DEPTH_MAX: usize = 64;
 
 /// What is wrong, with the number of its line where there is one.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct BadYaml(pub(super) String);
+pub(crate) struct BadYaml(pub(crate) String);
 
 fn bad(at: Span, what: impl std::fmt::Display) -> BadYaml {
     BadYaml(format!("line {}: {what}", at.start.line()))
@@ -24,8 +24,13 @@ enum Open {
 }
 
 pub(super) fn read(text: &str) -> Result<Value, BadYaml> {
-    if text.len() > BYTES_MAX {
-        return Err(BadYaml(format!("it has {} bytes, and may have {BYTES_MAX}", text.len())));
+    read_up_to(text, BYTES_MAX)
+}
+
+/// Reads what may be longer.
+pub(crate) fn read_up_to(text: &str, bytes_max: usize) -> Result<Value, BadYaml> {
+    if text.len() > bytes_max {
+        return Err(BadYaml(format!("it has {} bytes, and may have {bytes_max}", text.len())));
     }
     let mut open: Vec<Open> = Vec::new();
     let mut document = None;

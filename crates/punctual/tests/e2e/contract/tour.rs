@@ -47,6 +47,7 @@ async fn every_documented_route_answers_as_documented() {
 
     visit_schedules(&world).await;
     visit_workflows(&world).await;
+    visit_batches(&world).await;
     visit_notifications(&world).await;
     visit_identities(&world).await;
     visit_namespaces(&world).await;
@@ -239,6 +240,27 @@ async fn visit_workflows(world: &World) {
     api.get("/v1/runs?workflow=flow&limit=1").await.expect(200);
     let job = api.get(&run).await.body["nodes"][0]["job"].as_str().expect("it had a job").to_owned();
     api.get(&format!("/v1/jobs/{job}")).await.expect(200);
+}
+
+async fn visit_batches(world: &World) {
+    let api = &world.api;
+    let probe = json!({ "run": { "probe": {} } });
+    let undo = json!({ "inline": probe });
+    let member = json!({ "inline": probe, "input": { "n": 1 }, "priority": 3, "compensation": undo });
+    let batch = json!({ "name": "pair", "start": "together", "start_timeout": "1m", "on_start_timeout": "wait",
+        "unplaceable": "wait", "outcome": "all_or_nothing", "compensation": undo, "members": [member, member] });
+    let id = api.post("/v1/batches", batch.clone()).await.expect(201).str("/id").to_owned();
+    let batch_at = format!("/v1/batches/{id}");
+    eventually("the batch ends", || async { !api.get(&batch_at).await.expect(200).body["ended_at"].is_null() }).await;
+    let members = api.get(&format!("{batch_at}/members?limit=1&state=succeeded")).await.expect(200).body;
+    let job = members["members"][0]["job"].as_str().expect("it has a job").to_owned();
+    api.get(&format!("/v1/jobs/{job}")).await.expect(200);
+    api.get("/v1/batches?state=succeeded&limit=1").await.expect(200);
+    let mut later = batch;
+    later["delay"] = json!("1h");
+    let id = api.post("/v1/batches", later).await.expect(201).str("/id").to_owned();
+    api.get(&format!("/v1/batches/{id}")).await.expect(200);
+    api.command(&format!("/v1/batches/{id}/cancel")).await.expect(200);
 }
 
 #[tokio::test]
