@@ -104,6 +104,26 @@ CREATE INDEX backfill_run_open ON public.backfill_run USING btree (backfill, at)
 CREATE UNIQUE INDEX backfill_run_pkey ON public.backfill_run USING btree (backfill, at)
 CREATE INDEX backfill_run_schedule ON public.backfill_run USING btree (schedule, at, backfill)
 
+TABLE batch
+    id uuid NOT NULL
+    namespace integer NOT NULL
+    name text
+    made_at bigint NOT NULL
+    made_by text NOT NULL
+    requester integer
+    due_at bigint NOT NULL
+    tasks bytea NOT NULL
+    members bytea NOT NULL
+    status smallint NOT NULL
+    state text NOT NULL
+    wake_at bigint
+    ended_at bigint
+CREATE INDEX batch_ended ON public.batch USING btree (ended_at, id) WHERE (ended_at IS NOT NULL)
+CREATE INDEX batch_listed ON public.batch USING btree (namespace, id)
+CREATE INDEX batch_of_status ON public.batch USING btree (namespace, status, id)
+CREATE UNIQUE INDEX batch_pkey ON public.batch USING btree (id)
+CREATE INDEX batch_wake ON public.batch USING btree (wake_at, id) WHERE (wake_at IS NOT NULL)
+
 TABLE calendar
     name text NOT NULL COLLATE C
     revision bigint NOT NULL

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use punctual_core::batch::{
-    BatchEvent, BatchOutcome, BatchStart, BatchState, BatchStatus, Contract, Member, MemberRef, OnStartTimeout,
+    BatchEvent, BatchMember, BatchOutcome, BatchStart, BatchState, BatchStatus, Contract, MemberRef, OnStartTimeout,
     Unplaceable, member_job,
 };
 use punctual_core::schedule::By;
@@ -143,8 +143,9 @@ impl Simulation {
         };
         let size = rng.range(1, if is_gang { 5 } else { 9 }) as usize;
         let draw = |rng: &mut Rng| rng.below(tasks.len()) as u16;
-        let members: Vec<Member> =
-            (0..size).map(|_| Member { task: draw(rng), compensation: rng.percent(75).then(|| draw(rng)) }).collect();
+        let members: Vec<BatchMember> = (0..size)
+            .map(|_| BatchMember { task: draw(rng), compensation: rng.percent(75).then(|| draw(rng)) })
+            .collect();
         let shard = ShardId(rng.below(usize::from(self.plan.shards)) as u16);
         let id = BatchId::new(now, shard, rng.next());
         let due_at = now + if rng.percent(50) { Span::ZERO } else { rng.millis(0, 30_000) };

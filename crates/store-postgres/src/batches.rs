@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use punctual_core::batch::{BatchEvent, BatchState, BatchStatus, Member, MemberRef};
+use punctual_core::batch::{BatchEvent, BatchMember, BatchState, BatchStatus, MemberRef};
 use punctual_core::shard::write::{Batch, Void};
 use punctual_core::{BatchId, JobId, NamespaceId, TaskId, Timestamp};
 use punctual_store::{
@@ -116,7 +116,7 @@ pub(crate) async fn insert(conn: &Arc<Conn>, row: &BatchRow) -> Done<()> {
     let BatchRow { id, namespace, name, made, requester, due_at, tasks, members, state, status } = row;
     use_tasks(conn, row).await?;
     let columns: Vec<Option<(TaskId, _)>> = tasks.iter().copied().map(Some).collect();
-    let (tasks, members) = (tasks_to_bytes(&columns), Member::to_bytes(members));
+    let (tasks, members) = (tasks_to_bytes(&columns), BatchMember::to_bytes(members));
     let (name, who, state) = (name.as_deref().map(codec::text), codec::text(&made.who), state_text(state));
     let wanted: [&(dyn ToSql + Sync); 12] = [
         &Uuid::from(*id),
@@ -259,7 +259,7 @@ fn state_text(state: &BatchState) -> String {
 
 fn read(row: &Row) -> Read<BatchRow> {
     let tasks = tasks_from_bytes(codec::value(row, 7)?).and_then(|tasks| tasks.into_iter().collect());
-    let members = Member::from_bytes(codec::value(row, 8)?);
+    let members = BatchMember::from_bytes(codec::value(row, 8)?);
     let status = u8::try_from(codec::value::<i16>(row, 9)?).ok().and_then(BatchStatus::from_number);
     let state = serde_json::from_str(codec::value::<&str>(row, 10)?);
     Ok(BatchRow {

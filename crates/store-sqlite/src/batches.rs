@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use punctual_core::batch::{BatchEvent, BatchState, BatchStatus, Member, MemberRef};
+use punctual_core::batch::{BatchEvent, BatchMember, BatchState, BatchStatus, MemberRef};
 use punctual_core::schedule::By;
 use punctual_core::shard::write::{Batch, Void};
 use punctual_core::{BatchId, JobId, NamespaceId, TaskId, Timestamp};
@@ -109,7 +109,7 @@ pub(crate) fn insert(db: &mut Db, row: &BatchRow) -> Done<()> {
         requester.map(|requester| requester.0),
         due_at.as_micros(),
         tasks_to_bytes(&columns),
-        Member::to_bytes(members),
+        BatchMember::to_bytes(members),
         status.number(),
         state_text(state),
         row.first_wake().map(Timestamp::as_micros)
@@ -209,7 +209,7 @@ fn one(conn: &Connection, id: BatchId) -> Done<Option<BatchRow>> {
 fn read(row: &Row<'_>) -> rusqlite::Result<BatchRow> {
     let made: By = codec::by(row, 3)?;
     let tasks = tasks_from_bytes(row.get_ref(7)?.as_blob()?).and_then(|tasks| tasks.into_iter().collect());
-    let members = Member::from_bytes(row.get_ref(8)?.as_blob()?);
+    let members = BatchMember::from_bytes(row.get_ref(8)?.as_blob()?);
     let status = BatchStatus::from_number(row.get(9)?);
     let state = row.get_ref(10)?.as_str()?;
     Ok(BatchRow {

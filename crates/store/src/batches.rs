@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use bytes::Bytes;
 use punctual_core::batch::{
-    BatchEvent, BatchHead, BatchStart, BatchState, BatchStatus, Contract, Member, MemberRef, Started, Unplaceable,
+    BatchEvent, BatchHead, BatchMember, BatchStart, BatchState, BatchStatus, Contract, MemberRef, Started, Unplaceable,
     compensation_job, member_job, step,
 };
 use punctual_core::schedule::By;
@@ -29,7 +29,7 @@ pub struct BatchRow {
     pub due_at: Timestamp,
     /// Those that members refer to.
     pub tasks: Vec<(TaskId, Priority)>,
-    pub members: Vec<Member>,
+    pub members: Vec<BatchMember>,
     pub state: BatchState,
     pub status: BatchStatus,
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use punctual_api::{BatchRequest, BatchView, CompensationRequest, ErrorKind, FieldCode, MemberRequest, limits};
 use punctual_core::batch::{
-    BatchOutcome, BatchStart, BatchState, Contract, MEMBERS_MAX, Member, MemberRef, Unplaceable, member_job,
+    BatchMember, BatchOutcome, BatchStart, BatchState, Contract, MEMBERS_MAX, MemberRef, Unplaceable, member_job,
 };
 use punctual_core::schedule::By as DoneAt;
 use punctual_core::task::{Priority, Task, TaskSpec};
@@ -131,8 +131,8 @@ impl App {
                 u16::try_from(distinct.len() - 1).unwrap_or(u16::MAX)
             })
         };
-        let members: Vec<Member> = (0..request.members.len())
-            .map(|at| Member {
+        let members: Vec<BatchMember> = (0..request.members.len())
+            .map(|at| BatchMember {
                 task: place(&tasks[at]),
                 compensation: wanted.compensations[at].map(|at| place(&tasks[at])),
             })

@@ -98,12 +98,12 @@ impl MemberRef {
 
 /// Which of the batch's tasks a member runs, and which one undoes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Member {
+pub struct BatchMember {
     pub task: u16,
     pub compensation: Option<u16>,
 }
 
-impl Member {
+impl BatchMember {
     pub const LEN: usize = 4;
     const NONE: u16 = u16::MAX;
 
@@ -181,9 +181,9 @@ mod tests {
 
     #[test]
     fn members_survive_the_store() {
-        let members = [Member { task: 3, compensation: None }, Member { task: 0, compensation: Some(9_999) }];
-        assert_eq!(Member::from_bytes(&Member::to_bytes(&members)).as_deref(), Some(&members[..]));
-        assert_eq!(Member::from_bytes(&[0; 5]), None);
+        let members = [BatchMember { task: 3, compensation: None }, BatchMember { task: 0, compensation: Some(9_999) }];
+        assert_eq!(BatchMember::from_bytes(&BatchMember::to_bytes(&members)).as_deref(), Some(&members[..]));
+        assert_eq!(BatchMember::from_bytes(&[0; 5]), None);
     }
 
     #[test]

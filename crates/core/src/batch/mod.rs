@@ -17,7 +17,7 @@ mod step_tests;
 #[cfg(feature = "planted-bugs")]
 pub use bug::{BatchBug, plant};
 pub use contract::{BatchOutcome, BatchStart, Contract, OnStartTimeout, Unplaceable};
-pub use member::{Gang, Member, MemberRef, MemberRole, compensation_job, member_job};
+pub use member::{BatchMember, Gang, MemberRef, MemberRole, compensation_job, member_job};
 use planted::planted;
 pub use state::{BatchPhase, BatchState, BatchStatus, MemberCounts, MemberStatus};
 pub use step::{BatchEvent, BatchHead, BatchStep, Started, step};

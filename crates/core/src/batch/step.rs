@@ -1,7 +1,8 @@
 //! What follows for a batch from what happened to it.
 
 use crate::batch::{
-    BatchOutcome, BatchPhase, BatchStart, BatchState, BatchStatus, Member, MemberRef, MemberRole, MemberStatus, planted,
+    BatchMember, BatchOutcome, BatchPhase, BatchStart, BatchState, BatchStatus, MemberRef, MemberRole, MemberStatus,
+    planted,
 };
 use crate::lifecycle::JobState;
 use crate::time::{Span, Timestamp};
@@ -32,7 +33,7 @@ pub enum Started {
 /// What does not change of a batch.
 #[derive(Debug, Clone, Copy)]
 pub struct BatchHead<'a> {
-    pub members: &'a [Member],
+    pub members: &'a [BatchMember],
 }
 
 /// What is to be written.

@@ -13,7 +13,7 @@ fn all_or_nothing() -> Contract {
 
 /// A batch in memory; every member but the last has a compensation.
 struct Bench {
-    members: Vec<Member>,
+    members: Vec<BatchMember>,
     state: BatchState,
     wake_at: Option<Timestamp>,
 }
@@ -21,7 +21,7 @@ struct Bench {
 impl Bench {
     fn new(members: u16, contract: Contract) -> Self {
         let compensation = |place: u16| (place + 1 < members).then_some(1);
-        let made = (0..members).map(|place| Member { task: 0, compensation: compensation(place) }).collect();
+        let made = (0..members).map(|place| BatchMember { task: 0, compensation: compensation(place) }).collect();
         Self { members: made, state: BatchState::new(usize::from(members), contract), wake_at: None }
     }
 

@@ -133,7 +133,7 @@ fn every_parameter_has_a_type_a_description_and_an_example() {
                     | "after_seq",
                 ) => "integer",
                 (_, "paused" | "skip_unsupported" | "force" | "moved") => "boolean",
-                (_, "state" | "verdict") if !id.contains("login") => "array",
+                (_, "state" | "verdict") if !id.contains("login") && !id.contains("batch") => "array",
                 _ => "string",
             };
             assert_eq!(kind, expected, "{id}: {name}");

@@ -45,7 +45,10 @@ pub(super) fn batch_histories(history: &History) -> Vec<BatchHistory> {
                         continue;
                     };
                     match write {
-                        JobWrite::Start(_) => _ = member.first_start.get_or_insert(number),
+                        // One that has ended was run again by somebody, and starts by itself.
+                        JobWrite::Start(_) if member.end.is_none() => {
+                            member.first_start.get_or_insert(number);
+                        }
                         JobWrite::Settle(settle) => {
                             let is_member =
                                 settle.member.as_ref().is_some_and(|member| member.role == MemberRole::Member);

@@ -1,6 +1,6 @@
 use punctual_core::attempt::Ending;
 use punctual_core::batch::{
-    BatchEvent, BatchOutcome, BatchStart, BatchState, BatchStatus, Contract, Member, MemberRef, MemberStatus,
+    BatchEvent, BatchMember, BatchOutcome, BatchStart, BatchState, BatchStatus, Contract, MemberRef, MemberStatus,
     Unplaceable, member_job,
 };
 use punctual_core::schedule::By;
@@ -36,7 +36,7 @@ fn new_batch(n: u64, members: u16, contract: Contract) -> BatchRow {
         requester: None,
         due_at: at(10),
         tasks: vec![(task_id(1), priority(3)), (task_id(1), priority(-4))],
-        members: vec![Member { task: 0, compensation: Some(1) }; usize::from(members)],
+        members: vec![BatchMember { task: 0, compensation: Some(1) }; usize::from(members)],
         status: state.status(),
         state,
     }

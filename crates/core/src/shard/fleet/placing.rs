@@ -89,8 +89,8 @@ impl Fleet {
             free: classes.iter().map(|(_, class)| class.free).collect(),
             given: vec![vec![0; classes.len()]; left.len()],
         };
-        for class in 0..classes.len() {
-            for &pool in &classes[class].0 {
+        for (class, (serves, _)) in classes.iter().enumerate() {
+            for &pool in serves {
                 let given = left[pool].min(flow.free[class]);
                 flow.free[class] -= given;
                 flow.given[pool][class] += given;
