@@ -83,7 +83,8 @@ async fn foresee(conn: &Arc<Conn>, memory: &Memory, batch: &Batch) -> Done<Fores
         return Ok(Foreseen::default());
     }
     let step_by_step = || Trouble::inconsistent("what follows in runs is worked out step by step");
-    let ends_members = |(_, write): (usize, &JobWrite)| matches!(write, JobWrite::Settle(settle) if settle.member.is_some());
+    let ends_members =
+        |(_, write): (usize, &JobWrite)| matches!(write, JobWrite::Settle(settle) if settle.member.is_some());
     if batch.job_writes().any(ends_members) {
         return Err(step_by_step());
     }
