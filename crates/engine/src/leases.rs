@@ -52,7 +52,7 @@ enum Stage {
 
 /// Something that was waited for in the background.
 pub(crate) enum Done {
-    Read(Owned, Event),
+    Read(Owned, Box<Event>),
     Quiet(Vec<Owned>),
 }
 
@@ -235,7 +235,7 @@ impl LeaseDuty {
             self.work.spawn(async move {
                 let _turn = reads.acquire().await;
                 let event = retry("read open starts", || acquired(&*store, &tasks, &queues, owned)).await;
-                Done::Read(owned, event)
+                Done::Read(owned, Box::new(event))
             });
         }
     }
@@ -268,7 +268,7 @@ impl LeaseDuty {
         match done {
             Done::Read(owned, event) => {
                 if self.held.get(&owned.shard) == Some(&(owned.epoch, Stage::Reading)) {
-                    self.inbox.send(Input::Event(event));
+                    self.inbox.send(Input::Event(*event));
                     self.held.insert(owned.shard, (owned.epoch, Stage::Active));
                     self.publish();
                 }

@@ -231,7 +231,7 @@ async fn inputs(conn: &Arc<Conn>, changes: &BatchChanges) -> Done<BTreeMap<JobId
 
 async fn lock(conn: &Arc<Conn>, id: BatchId) -> Done<Option<BatchRow>> {
     let row = conn.query_opt(sql!("lock_batch"), &[&Uuid::from(id)]).await?;
-    Ok(row.as_ref().map(read).transpose()?)
+    row.as_ref().map(read).transpose()
 }
 
 async fn write(conn: &Arc<Conn>, changes: &BatchChanges) -> Done<()> {

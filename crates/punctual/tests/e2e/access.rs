@@ -170,7 +170,7 @@ async fn only_the_right_token_opens_and_it_is_never_shown() {
         (longer.as_str(), "invalid_token"),
         (&shorter, "invalid_token"),
         ("Authorization: Bearer x", "invalid_token"),
-        (&basic, "unauthenticated"),
+        (&basic, "invalid_token"),
         ("Authorization: ", "unauthenticated"),
         ("X-Forwarded-For: 127.0.0.1", "unauthenticated"),
     ] {
