@@ -70,7 +70,7 @@ pub(super) fn run_history(history: &History) -> RunHistory {
         listing: count.map_or(Listing::NotRead, Listing::Count),
         faults: None,
         commits_lost_at: lost_at,
-        pauses: pauses(history),
+        pauses: pauses(history, lost_at),
         limits: Limits {
             clock_lag: Span::from_millis(CLOCK_LAG_MAX_MS),
             start_error: Span::ZERO,
@@ -91,8 +91,9 @@ fn cancelled_runs(history: &History) -> BTreeMap<RunId, Timestamp> {
     cancelled.collect()
 }
 
-/// A pause that is stored again is in force again only when all have confirmed it.
-fn pauses(history: &History) -> Vec<QueuePause> {
+/// A pause that is stored again is in force again only when all have confirmed it. One that is in force when the database loses commits
+/// may be among them, and then nobody knows of it any more.
+fn pauses(history: &History, lost_at: Option<Timestamp>) -> Vec<QueuePause> {
     let mut pauses: Vec<QueuePause> = Vec::new();
     for (at, fact) in history.iter() {
         let Fact::Queue { queue: (namespace, queue), change } = fact else { continue };
@@ -102,6 +103,11 @@ fn pauses(history: &History) -> Vec<QueuePause> {
         }
         if *change == QueueChange::InForce {
             pauses.push(QueuePause { queue, from: at, until: None });
+        }
+    }
+    if let Some(lost_at) = lost_at {
+        for pause in pauses.iter_mut().filter(|pause| pause.from <= lost_at) {
+            pause.until = Some(pause.until.map_or(lost_at, |until| until.min(lost_at)));
         }
     }
     pauses
