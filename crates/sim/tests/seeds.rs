@@ -3,7 +3,7 @@
 
 use punctual_sim::{Coverage, Database, Options, run};
 
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 480;
 const PARTS: u64 = 6;
 
 fn check(part: u64) -> Coverage {

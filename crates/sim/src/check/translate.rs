@@ -91,23 +91,25 @@ fn cancelled_runs(history: &History) -> BTreeMap<RunId, Timestamp> {
     cancelled.collect()
 }
 
-/// A pause that is stored again is in force again only when all have confirmed it. One that is in force when the database loses commits
-/// may be among them, and then nobody knows of it any more.
+/// A pause that is stored again is in force again only when all have confirmed it. One that was stored before the database lost commits
+/// may be among them, and then nobody knows of it any more, be it confirmed or not.
 fn pauses(history: &History, lost_at: Option<Timestamp>) -> Vec<QueuePause> {
     let mut pauses: Vec<QueuePause> = Vec::new();
+    let mut stored_at: BTreeMap<String, Timestamp> = BTreeMap::new();
     for (at, fact) in history.iter() {
         let Fact::Queue { queue: (namespace, queue), change } = fact else { continue };
         let queue = queue_name(*namespace, queue);
-        if let Some(open) = pauses.iter_mut().find(|pause| pause.queue == queue && pause.until.is_none()) {
+        let is_open = |pause: &&mut QueuePause| pause.queue == queue && pause.until.is_none_or(|until| at < until);
+        if let Some(open) = pauses.iter_mut().find(is_open) {
             open.until = Some(at);
         }
-        if *change == QueueChange::InForce {
-            pauses.push(QueuePause { queue, from: at, until: None });
-        }
-    }
-    if let Some(lost_at) = lost_at {
-        for pause in pauses.iter_mut().filter(|pause| pause.from <= lost_at) {
-            pause.until = Some(pause.until.map_or(lost_at, |until| until.min(lost_at)));
+        match change {
+            QueueChange::Paused => _ = stored_at.insert(queue, at),
+            QueueChange::InForce => {
+                let lost_at = lost_at.filter(|lost_at| stored_at.get(&queue).is_none_or(|stored| stored <= lost_at));
+                pauses.push(QueuePause { queue, from: at, until: lost_at });
+            }
+            QueueChange::Resumed => {}
         }
     }
     pauses
